@@ -32,6 +32,14 @@ from vs_python import ROOT
 COLUMNS = ["model", "backend", "link", "ranks", "predicted", "low", "high", "measured", "of_link"]
 
 
+def gbit_of(link):
+    """1 of "1gbit", 0.5 of "500mbit"."""
+    for unit, size in (("gbit", 1), ("mbit", 1e-3)):
+        if link.endswith(unit):
+            return float(link.removesuffix(unit)) * size
+    sys.exit(f"--link takes rates in gbit or mbit, not '{link}'")
+
+
 def launch_over(network, backend, command, path):
     """Runs a command of lockstep with a rank on every host; returns what it wrote to `path`."""
     if backend == "mpi":
@@ -83,7 +91,7 @@ def share_of_link(options, link, ranks, folder):
         found = launch_over(network, "gloo", [options.lockstep, "collectives", "--quiet", "--ranks", str(ranks),
                                             "--threads", "1", "--bind", "none", "--sizes", "8B", "--min-time", "0.1",
                                             "--force"], f"{folder}/link.json")
-        return found["links"][0]["gb_per_s"] * 8 / float(link.removesuffix("gbit"))
+        return found["links"][0]["gb_per_s"] * 8 / gbit_of(link)
     finally:
         network.remove()
 
@@ -131,7 +139,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="resnet50:64:8,alexnet:64:8", help="NAME:IMAGE_SIZE:BATCH")
     parser.add_argument("--backend", default="gloo,mpi")
-    parser.add_argument("--link", default="1gbit,5gbit,10gbit", help="rates as tc writes them")
+    parser.add_argument("--link", default="1gbit,5gbit,10gbit", help="rates in gbit or mbit, as tc writes them")
     parser.add_argument("--ranks", default="3,4", help="numbers to predict")
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--warmup", type=int, default=2)
@@ -144,6 +152,8 @@ def main():
     if options.table:
         with open(options.table, encoding="utf-8") as file:
             return print_table(list(csv.DictReader(file)))
+    for link in options.link.split(","):
+        gbit_of(link)
     hosts.enter()
     rows = []
     for model, backend, link in itertools.product(*(text.split(",") for text in (options.model, options.backend,

@@ -7,8 +7,9 @@
 PYTHON: one with torch and torchvision. A run is a DistributedDataParallel training over Gloo with a thread per rank, at
 64x64 and batch 8, which stamps its own phases: around the DataLoader, the loss and the optimizer, in each parameter's
 gradient hook and in a communication hook. `lockstep record` is told nothing of them. Printed for each phase is the
-largest difference of any rank in any run, as a part of the step, and beside it how exposed communication of `lockstep
-bench --strategy ddp --kernels aten` compares (its ratio, recorded over bench, median of the runs). Markdown.
+largest difference of any rank in any run, as a part of the step. Beside it stands exposed communication of the same
+training without stamps, whose hooks delay communication, over that of `lockstep bench --strategy ddp --kernels aten`
+with unpinned ranks, as torchrun has them: the median ratio of the runs. Markdown.
 """
 
 import argparse
@@ -27,7 +28,7 @@ BATCH = 8
 
 
 def train(model, steps, folder):
-    """The training, which writes the seconds of each step's phases."""
+    """The training. With a folder it writes the seconds of each step's phases there."""
     import torch
     import torch.distributed as dist
     from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
@@ -67,9 +68,10 @@ def train(model, steps, folder):
 
         return allreduce_hook(None, bucket).then(ended)
 
-    network.register_comm_hook(None, communicate)
-    for parameter in network.parameters():
-        parameter.register_post_accumulate_grad_hook(lambda _: gradients.__setitem__(0, now()))
+    if folder:
+        network.register_comm_hook(None, communicate)
+        for parameter in network.parameters():
+            parameter.register_post_accumulate_grad_hook(lambda _: gradients.__setitem__(0, now()))
     optimizer = torch.optim.SGD(network.parameters(), lr=1e-3, momentum=0.9)
     batches = iter(torch.utils.data.DataLoader(torch.utils.data.TensorDataset(inputs, targets), batch_size=BATCH))
     seconds = []
@@ -87,40 +89,51 @@ def train(model, steps, folder):
         marks = [began, has_input, forward, backward, exposed, end]
         seconds.append([b - a for a, b in zip(marks, marks[1:])])
         began = end
-    Path(folder, f"own-{dist.get_rank()}.json").write_text(json.dumps(seconds))
+    if folder:
+        Path(folder, f"own-{dist.get_rank()}.json").write_text(json.dumps(seconds))
     dist.destroy_process_group()
 
 
-def run(options, model, ranks):
-    """By rank: the differences of its phases, and its exposed seconds."""
+def record(options, model, ranks, folder, *flags):
+    """Phases of each rank of a recorded training, in seconds."""
+    result = f"{folder}/run.json"
+    command = [PROGRAM, "record", "--quiet", "--keep", f"{folder}/kept", "-o", result, "--", options.python, "-m",
+               "torch.distributed.run", "--nproc-per-node", ranks, __file__, "--train", model, "--steps",
+               options.steps, *flags, options.python]  # fmt: skip
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stderr}")
+    breakdown = json.loads(Path(result).read_text())["lockstep"]["runs"][0]["breakdown"]
+    return [rank["phases"] for rank in breakdown["ranks"]]
+
+
+def differences(options, model, ranks):
+    """By rank: the differences of its phases from its stamps, as parts of the step."""
     with tempfile.TemporaryDirectory() as folder:
-        kept, result = f"{folder}/kept", f"{folder}/run.json"
-        command = [PROGRAM, "record", "--quiet", "--keep", kept, "-o", result, "--", options.python, "-m",
-                   "torch.distributed.run", "--nproc-per-node", ranks, __file__, "--train", model, "--steps",
-                   options.steps, "--folder", folder, options.python]  # fmt: skip
-        done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
-        if done.returncode != 0:
-            sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stderr}")
-        breakdown = json.loads(Path(result).read_text())["lockstep"]["runs"][0]["breakdown"]
         found = []
-        for rank, recorded in enumerate(breakdown["ranks"]):
-            first, last = json.loads(Path(kept, f"rank-{rank}.json").read_text())["window"]
+        for rank, phases in enumerate(record(options, model, ranks, folder, "--folder", folder)):
+            first, last = json.loads(Path(folder, f"kept/rank-{rank}.json").read_text())["window"]
             # The steps at the ends of the window are in part outside of it.
             own = json.loads(Path(folder, f"own-{rank}.json").read_text())[first:last]
             means = [statistics.mean(step[i] for step in own) for i in range(len(PHASES))]
-            phases = recorded["phases"]
             seen = {**{name: phases[name + "_s"] for name in PHASES if name != "exposed"},
                     "exposed": phases["waiting_s"] + phases["transfer_s"]}  # fmt: skip
             if abs(sum(seen.values()) + phases["other_s"] - phases["step_s"]) > 1e-9:
                 sys.exit(f"the phases of rank {rank} do not sum to its step: {phases}")
-            found.append(([(seen[name] - mean) / sum(means) for name, mean in zip(PHASES, means)], seen["exposed"]))
+            found.append([(seen[name] - mean) / sum(means) for name, mean in zip(PHASES, means)])
         return found
+
+
+def recorded_exposed(options, model, ranks):
+    with tempfile.TemporaryDirectory() as folder:
+        all_phases = record(options, model, ranks, folder)
+        return statistics.mean(phases["waiting_s"] + phases["transfer_s"] for phases in all_phases)
 
 
 def bench_exposed(model, ranks):
     with tempfile.TemporaryDirectory() as folder:
         command = [PROGRAM, "bench", "--model", model, "--image-size", 64, "--batch", BATCH, "--strategy", "ddp",
-                   "--kernels", "aten", "--ranks", ranks, "--threads", 1, "--backend", "gloo", "--no-controls",
+                   "--kernels", "aten", "--ranks", ranks, "--threads", 1, "--bind", "none", "--backend", "gloo", "--no-controls",
                    "--breakdown", "--steps", 40, "--quiet", "--json", f"{folder}/run.json"]  # fmt: skip
         subprocess.run(list(map(str, command)), check=True, stdout=subprocess.DEVNULL)
         phases = json.loads(Path(folder, "run.json").read_text())["lockstep"]["runs"][0]["breakdown"]["phases"]
@@ -145,11 +158,10 @@ def main():
         for ranks in options.ranks or [2, 3]:
             worst, ratios = [0.0] * len(PHASES), []
             for _ in range(options.runs):
-                found = run(options, model, ranks)
-                for differences, _ in found:
-                    worst = [max(a, b, key=abs) for a, b in zip(worst, differences)]
+                for of_rank in differences(options, model, ranks):
+                    worst = [max(a, b, key=abs) for a, b in zip(worst, of_rank)]
                 if model != "gpt":
-                    ratios.append(statistics.mean(exposed for _, exposed in found) / bench_exposed(model, ranks))
+                    ratios.append(recorded_exposed(options, model, ranks) / bench_exposed(model, ranks))
             shown = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})" if ratios else "-"
             print(f"| {model} | {ranks} | {options.runs} | {' | '.join(f'{100 * w:+.1f} %' for w in worst)} | {shown} |",
                   flush=True)  # fmt: skip

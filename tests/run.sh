@@ -90,14 +90,14 @@ attribute() { sed -nE "s/.*[[:space:]]$1=\"([0-9]+)\".*/\1/p" <<<"$2" | head -n 
 
 has_tests() { ctest --test-dir "$1" -N -L "$2" | grep -qE 'Total Tests: [1-9]'; }
 
-# Tests of several ranks bring processes and threads that poll, and wait in between: two at a time, however many cores.
-pairs=$((jobs < 2 ? 1 : 2))
+# Tests of several ranks bring processes and threads that poll, and wait in between: three at a time, however many cores.
+at_a_time=$((jobs < 2 ? 1 : 3))
 
 # Of the unit tests some sleep, so one more than there are cores.
 run_release() {
   run "release, unit" build "$((jobs + 1))" -LE '^(comm|ranks|cli|browser|slow|gpu)$'
   run "release, program" build "$jobs" -L '^cli$' -LE '^slow$'
-  run "release, several ranks" build "$pairs" -L '^(comm|ranks|browser)$' -LE '^slow$'
+  run "release, several ranks" build "$at_a_time" -L '^(comm|ranks|browser)$' -LE '^slow$'
   if [ ! -e /dev/nvidiactl ]; then
     printf '\n== release, gpu: there is none\n'
   elif has_tests build '^gpu$'; then
@@ -131,10 +131,10 @@ sanitize() {
   export TSAN_OPTIONS=second_deadlock_stack=1:suppressions=$PWD/tests/tsan-suppressions.txt
   if [ "$which" = concurrent ]; then
     for part in "${concurrent_parts[@]}"; do
-      run "$folder, $part" "$folder/tests/$part" "$jobs" -LE '^(comm|ranks|slow|gpu)$'
+      run "$folder, $part" "$folder/tests/$part" "$((jobs + 1))" -LE '^(comm|ranks|slow|gpu)$'
     done
     # Four and seven ranks take most of the time, and --all has them.
-    run "$folder, several ranks" "$folder/tests/comm" "$pairs" -L '^comm$' -E '[.][47]ranks$'
+    run "$folder, several ranks" "$folder/tests/comm" "$at_a_time" -L '^comm$' -E '[.][47]ranks$'
   else
     # Left out: a sanitizer has no stack for a thread without memory, and makes the faster kernel the slower one.
     run "$folder, unit" "$folder" "$jobs" -LE '^(comm|ranks|cli|browser|slow|gpu)$' \

@@ -70,7 +70,7 @@ class record:
             if rank == 0:
                 self._import(world)
         except Exception as failure:
-            recorder.warn(f"the recording was not imported: {failure}")
+            recorder.warn(f"the recording in '{self._folder}' was not imported: {failure}")
 
     def _import(self, world: int) -> None:
         others = [self._folder / f"rank-{rank}.json" for rank in range(world)]
@@ -78,8 +78,13 @@ class record:
         while time.monotonic() < deadline and not all(map(_has_ended, others)):
             time.sleep(0.1)
         output = [] if self._result is None else ["-o", str(self._result), "--force"]
-        print(run(["import", str(self._folder), *output]))
-        shutil.rmtree(self._shared if self._keep else self._folder, ignore_errors=True)
+        try:
+            print(run(["import", str(self._folder), *output]))
+        finally:
+            # Ranks may record once more.
+            shutil.rmtree(self._shared, ignore_errors=True)
+        if not self._keep:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def _has_ended(path: Path) -> bool:

@@ -117,8 +117,6 @@ BenchPlan check_and_plan(BenchOptions options, const std::string& preset_note, c
   return make_plan(std::move(options), std::move(site), command);
 }
 
-using results::counted;
-
 /// Start of the ranks until the first row: loading LibTorch, meeting, describing the machine.
 constexpr double kStart_s = 1.5;
 

@@ -95,8 +95,9 @@ train::RowResult measure_row(train::RowPlan row, size_t index, const train::Rank
     // The progress line counts from here: tuning takes its own time.
     if (recorder) recorder->row_begins(index);
   }
-  if (recorder) recorder->row_trains(row);
+  // In this order: what is kept of the row must not be steps of the one before.
   rank.progress.keep_times(rank.steps);
+  if (recorder) recorder->row_trains(row);
   train::RowResult measured = train::run_row(row, group, rank.progress);
   measured.tuning = std::move(tuning);
   rank.progress.keep_times(nullptr);

@@ -11,6 +11,7 @@
 #include "lockstep/base/units.h"
 #include "lockstep/collectives/import.h"
 #include "lockstep/collectives/operations.h"
+#include "lockstep/comm/backend.h"
 #include "lockstep/train/job/versions.h"
 
 #include "collectives_plan.h"
@@ -238,10 +239,10 @@ class CollectivesRun {
   /// Fails where results were wrong.
   int show() {
     if (options_.imports.empty()) collectives::summarize(record_);
-    if (options_.json != "-") {
-      print_result(results::to_text(collectives_tables(record_), stdout_form(options_.markdown)));
-    }
+    // The file first: the reader of what is printed may be gone.
     if (!options_.json.empty()) write_result(options_.json, collectives::to_json(record_));
+    if (options_.json != "-")
+      print_result(results::to_text(collectives_tables(record_), stdout_form(options_.markdown)));
     const bool wrong = std::ranges::any_of(record_.rows, [](const Row& row) { return row.wrong > 0; });
     return wrong && options_.imports.empty() ? kExitFailed : kExitDone;
   }

@@ -94,7 +94,7 @@ std::vector<std::string> modes_of(const std::vector<const Row*>& rows) {
 
 std::string link_text(const collectives::Link& link) {
   std::string text =
-      fmt::format("{} at {}: {} {} GB/s", link.backend, results::counted(link.ranks, "rank"),
+      fmt::format("{} at {}: {} {} GB/s", link.backend, counted(link.ranks, "rank"),
                   link.kind == "sockets" ? "sockets between the ranks give, in each direction at once,"
                                          : "the ranks' memory is copied with, all at once,",
                   rate_text(link.gb_per_s));
@@ -145,7 +145,7 @@ results::Document collectives_tables(const Record& record) {
     for (const Row* row : rows) wrong += row->wrong.value_or(0);
     if (wrong > 0) {
       document.add(results::Remark{
-          "Warning: ", fmt::format("{} elements are not what they should be.", results::count_text(wrong))});
+          "Warning: ", fmt::format("{} elements are not what they should be.", count_text(wrong))});
     }
   }
   document.add(results::Remark{
@@ -214,7 +214,7 @@ results::Document collectives_diff(const Record& base, const Record& test) {
       "another start of the ranks may differ by more.";
   const size_t left_out = base.rows.size() + test.rows.size() - 2 * pairs.size();
   if (left_out > 0)
-    remark += fmt::format(" {} of one file alone left out.", results::counted(int64_t(left_out), "row"));
+    remark += fmt::format(" {} of one file alone left out.", counted(int64_t(left_out), "row"));
   document.add(results::Remark{"", remark, true});
   return document;
 }

@@ -16,6 +16,7 @@
 #include "lockstep/base/host_name.h"
 #include "lockstep/base/plain_text.h"
 #include "lockstep/base/units.h"
+#include "lockstep/comm/helper_thread.h"
 #include "lockstep/launch/rank_environment.h"
 #include "lockstep/train/job/run_job.h"
 
@@ -39,7 +40,9 @@ size_t terminal_width(int fd) {
 }
 
 /// One write, so that lines of several processes do not mix. On a terminal it overwrites the progress line.
+/// Lost where nobody reads them: the command goes on.
 void write_to_stderr(std::string text) {
+  const comm::SigpipeBlock no_sigpipe;
   if (stderr_is_terminal()) text.insert(0, "\r\x1b[K");
   std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);

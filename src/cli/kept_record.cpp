@@ -87,7 +87,10 @@ std::optional<results::RunRecord> KeptRecord::read() const {
   if (const std::string text = memory_.read(); !text.empty())
     return results::from_json(text, "the record of this run");
   if (file_.empty() || !holds_something(file_)) return std::nullopt;
-  return results::read_record(file_);
+  results::RunRecord record = results::read_record(file_);
+  // A file of this name on another host may be an earlier run's.
+  if (record.incomplete.empty()) return std::nullopt;
+  return record;
 }
 
 }  // namespace lockstep::cli

@@ -107,7 +107,8 @@ void LiveRecord::write_row() {
     step_s = board_.read(row->ranks);
   }
   std::optional<results::Run> run = train::unfinished_run(*row, std::move(step_s), results::kNotEnded);
-  const size_t steps = run ? run->samples.size() + run->warmup_samples.size() : 0;
+  if (!run) return;
+  const size_t steps = run->samples.size() + run->warmup_samples.size();
   if (steps == written_steps_) return;
   results::RunRecord record = *measured;
   record.runs.push_back(std::move(*run));

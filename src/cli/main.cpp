@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -21,8 +22,18 @@ void skip_destructors_from_before_main(int exit_code, void* /*unused*/) {
   ::_exit(exit_code);
 }
 
+/// Opens those that are closed, so that no file gets their number. Standard output fails to be written then.
+void require_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) >= 0) continue;
+    // The lowest free number is taken.
+    if (::open("/dev/null", stream == STDOUT_FILENO ? O_RDONLY : O_RDWR) < 0) ::_exit(lockstep::kExitFailed);
+  }
+}
+
 /// Runs before the libraries start, of which LibTorch's MKL ends a process without a working folder.
-void require_working_folder() {
+void require_surroundings() {
+  require_standard_streams();
   char path[PATH_MAX];
   if (::syscall(SYS_getcwd, path, sizeof path) >= 0 || errno != ENOENT) return;
   constexpr std::string_view kText =
@@ -32,7 +43,7 @@ void require_working_folder() {
   ::_exit(lockstep::kExitFailed);
 }
 
-[[gnu::section(".preinit_array"), gnu::used]] void (*const before_libraries)() = require_working_folder;
+[[gnu::section(".preinit_array"), gnu::used]] void (*const before_libraries)() = require_surroundings;
 
 }  // namespace
 

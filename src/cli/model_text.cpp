@@ -18,7 +18,6 @@ namespace lockstep::cli {
 namespace {
 
 using network_file::NetworkFile;
-using results::counted;
 
 /// Rows of the list of largest parameters.
 constexpr size_t kMostTensors = 5;

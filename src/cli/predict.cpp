@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/json_codec.h"
 #include "lockstep/base/number_range.h"
+#include "lockstep/base/units.h"
 #include "lockstep/predict/curves/curve_file.h"
 #include "lockstep/predict/curves/curve_transfer.h"
 #include "lockstep/predict/curves/judge.h"
@@ -79,7 +80,7 @@ results::Table predictions_table(const std::vector<CurvePrediction>& predictions
                                    "error",
                                    "log2 N"}};
   for (const CurvePrediction& row : predictions) {
-    table.add_row({row.curve, results::count_text(row.known_gpus), results::count_text(row.gpus),
+    table.add_row({row.curve, count_text(row.known_gpus), count_text(row.gpus),
                    results::number_text(row.measured), results::number_text(row.forecast.images_per_s),
                    results::number_text(row.forecast.low), results::number_text(row.forecast.high),
                    signed_percent(error_of(row.forecast.images_per_s, row)),
@@ -98,7 +99,7 @@ results::Document errors_of(const std::string& title, const std::vector<CurvePre
   const auto covered = std::ranges::count_if(rows, &CurvePrediction::is_covered);
   document.add(
       results::Heading{fmt::format("{}: {}, {} of them ({:.0f} %) within their 90 % intervals", title,
-                                   results::counted(std::ssize(rows), "prediction"), covered,
+                                   counted(std::ssize(rows), "prediction"), covered,
                                    100.0 * static_cast<double>(covered) / static_cast<double>(rows.size()))});
   results::Table table{.columns = {{"predictor", results::kText}, "mean", "median", "p90"}};
   const auto add = [&](const char* name, const auto& predicted) {
@@ -175,8 +176,8 @@ std::vector<predict::Curve> with_transfer(std::vector<predict::Curve> curves, co
     throw ConfigError(fmt::format("{}: {}", options.curves, kNeeds),
                       "Add these columns, or leave out --collectives and --network.");
   if (const size_t left_out = all - curves.size(); left_out > 0)
-    print_note(fmt::format("{} of {} left out: {}", left_out,
-                           results::counted(static_cast<int64_t>(all), "curve"), kNeeds));
+    print_note(
+        fmt::format("{} of {} left out: {}", left_out, counted(static_cast<int64_t>(all), "curve"), kNeeds));
   return curves;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -73,9 +74,10 @@ StrategyForecast forecast_of(const PredictJobOptions& options, const results::Ru
   any.placement.per_host = per_host;
   forecast.knee = model.knee(any, predict::kGoodEfficiency);
   if (last.placement.ranks > 1 && model.profile().shape.gradients) {
-    forecast.present_bandwidth = model.present_link(last).bytes_per_s;
-    if (const auto times = model.bandwidth_for(last, predict::kGoodEfficiency))
-      forecast.needed_bandwidth = *times * *forecast.present_bandwidth;
+    const double present = model.present_link(last).bytes_per_s;
+    const auto times = model.bandwidth_for(last, predict::kGoodEfficiency);
+    if (std::isfinite(present)) forecast.present_bandwidth = present;
+    if (std::isfinite(present) && times) forecast.needed_bandwidth = *times * present;
   }
   if (!options.what_if.empty()) {
     forecast.effects =
@@ -103,8 +105,8 @@ StrategyForecast forecast_of(const PredictJobOptions& options, const results::Ru
 std::vector<results::Forecast> speedups_of(PredictJobOptions options, const results::RunRecord& record,
                                            const predict::JobProfile& profile) {
   for (const int times : {2, 4, 8}) {
-    const int ranks = times * profile.placement.ranks;
-    if (ranks <= options.global_batch.value_or(ranks)) options.ranks.push_back(ranks);
+    const int ranks = times * profile.placement.ranks, batches = ranks * profile.setup.accumulate;
+    if (batches <= options.global_batch.value_or(batches)) options.ranks.push_back(ranks);
   }
   if (!profile.speedup || options.ranks.size() == 1) return {};
   const StrategyForecast forecast = forecast_of(options, record, profile);
@@ -133,18 +135,21 @@ void check_verify(PredictJobOptions& options) {
 Outlook outlook_of(const results::RunRecord& record, const std::string& path) {
   Outlook outlook;
   std::optional<StrategyForecast> largest;
-  std::set<std::pair<std::string, std::string>> jobs;
+  std::set<std::tuple<std::string, std::string, int>> jobs;
   std::string missing;
   const auto size_of = [](const StrategyForecast& job) {
     return std::pair(job.rows.front().placement.ranks, job.rows.front().images_per_s);
   };
   for (const results::Run& run : record.runs) {
+    // Under strong scaling the batch of a rank is that of the most ranks.
+    const int batch = run.global_batch > 0 ? 0 : run.batch_per_rank;
     if (run.ranks == 1 || run.role() != results::Role::kStrategy || !predict::is_usable(run) ||
-        !jobs.insert({run.model, run.strategy}).second)
+        !jobs.insert({run.model, run.strategy, batch}).second)
       continue;
     try {
       const predict::JobProfile profile =
-          predict::read_profiles(record, path, {.model = run.model, .strategy = run.strategy}).front();
+          predict::read_profiles(record, path, {.model = run.model, .strategy = run.strategy, .batch = batch})
+              .front();
       PredictJobOptions options;
       options.ranks = {profile.placement.ranks};
       if (profile.setup.global_batch > 0) options.global_batch = profile.setup.global_batch;
@@ -153,7 +158,7 @@ Outlook outlook_of(const results::RunRecord& record, const std::string& path) {
       options.what_if = kUsualChanges;
       StrategyForecast job = forecast_of(options, record, profile);
       if (!largest || size_of(job) > size_of(*largest)) largest = std::move(job);
-    } catch (const ConfigError& error) {
+    } catch (const Error& error) {
       missing = error.what();
     }
   }
@@ -212,8 +217,8 @@ void add_predict_job_flags(Flags& flags, PredictJobOptions& options) {
             "bandwidth of a host and latency of a message between hosts: 25gbit,20us [as measured]",
             {.value = "LINK"});
   flags.add("--collectives", options.collectives,
-            "measured times of collectives: a file of 'lockstep collectives', a list in JSON, or what "
-            "nccl-tests or OSU printed [the run's own buckets]",
+            "measured times of collectives: a file of 'lockstep collectives' (with --import and --ranks from "
+            "what OSU printed), a list in JSON, or what nccl-tests printed [the run's own buckets]",
             {.value = "FILE"});
   flags.add("--model", options.model, "network, where the file holds several", {.value = "NAME"});
   flags.add("--strategy", options.strategy, "strategy to predict [all in the file]", {.value = "NAME"});

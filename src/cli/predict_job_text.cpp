@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "lockstep/base/units.h"
 #include "lockstep/measure/percentiles.h"
 #include "lockstep/results/tables/numbers.h"
 
@@ -14,7 +15,6 @@ namespace {
 
 using predict::JobPrediction;
 using predict::PredictedFactors;
-using results::counted;
 using results::Document;
 using results::number_text;
 using results::share_text;
@@ -48,7 +48,7 @@ std::string answer(const StrategyForecast& forecast) {
                                 : std::string("and holds at no number of ranks");
   if (row.efficiency >= predict::kGoodEfficiency) {
     text += forecast.knee >= predict::kMostKnee
-                ? fmt::format("; 90 % holds beyond {} ranks", results::count_text(predict::kMostKnee))
+                ? fmt::format("; 90 % holds beyond {} ranks", count_text(predict::kMostKnee))
                 : fmt::format("; 90 % holds up to {}", counted(forecast.knee, "rank"));
   } else if (forecast.needed_bandwidth) {
     text += fmt::format("; 90 % needs {} in place of {}, {}", gbit_text(*forecast.needed_bandwidth),
@@ -77,8 +77,7 @@ Document predictions_of(const StrategyForecast& forecast) {
   if (compared) table.add_column({"measured"});
   table.add_column({"extrapolated", results::kText});
   for (const JobPrediction& row : forecast.rows) {
-    std::vector<results::Cell> cells{results::count_text(row.placement.ranks),
-                                     results::count_text(row.placement.hosts())};
+    std::vector<results::Cell> cells{count_text(row.placement.ranks), count_text(row.placement.hosts())};
     if (strong) cells.emplace_back(fmt::format("{:g}", row.batch));
     cells.emplace_back(number_text(row.images_per_s));
     cells.emplace_back(share_text(row.efficiency));
@@ -107,8 +106,7 @@ Document predictions_of(const StrategyForecast& forecast) {
 }
 
 std::string knee_text(int knee) {
-  return knee >= predict::kMostKnee ? fmt::format("> {}", results::count_text(predict::kMostKnee))
-                                    : results::count_text(knee);
+  return knee >= predict::kMostKnee ? fmt::format("> {}", count_text(predict::kMostKnee)) : count_text(knee);
 }
 
 std::string gain_text(double gain) {
@@ -128,7 +126,7 @@ Document simulation_of(const StrategyForecast& forecast, int ranks) {
   results::Table table{
       .columns = {"steps", "rate", "closed form", "difference", "p50 step", "p99 step", "waiting"}};
   table.add_row(
-      {results::count_text(std::ssize(simulation.step_s)), number_text(simulation.images_per_s),
+      {count_text(std::ssize(simulation.step_s)), number_text(simulation.images_per_s),
        number_text(*forecast.closed_form), gain_text(simulation.images_per_s / *forecast.closed_form - 1),
        results::time_text(measure::percentile(simulation.step_s, 50)),
        results::time_text(measure::percentile(simulation.step_s, 99)), share_text(simulation.waiting)});

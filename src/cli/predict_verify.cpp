@@ -10,9 +10,11 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/names.h"
 #include "lockstep/base/plain_text.h"
+#include "lockstep/base/units.h"
 #include "lockstep/measure/compare.h"
 #include "lockstep/results/files/record_json.h"
 #include "lockstep/results/record/launches.h"
+#include "lockstep/results/tables/numbers.h"
 #include "lockstep/strategies/strategy_options.h"
 
 #include "bench_options.h"
@@ -45,24 +47,30 @@ Arguments options_for(const std::string& strategy, const std::string& row_option
 Arguments command_of(const results::Setup& row, const std::string& network, bool replayed) {
   Arguments command{"lockstep", "bench", "--model", network, "--lr", fmt::format("{}", row.learning_rate)};
   const auto add = [&](const char* flag, const std::string& value) {
-    if (!value.empty() && value != "0") command.insert(command.end(), {flag, value});
+    if (!value.empty()) command.insert(command.end(), {flag, value});
+  };
+  // 0: not known, or not limited.
+  const auto add_above_0 = [&](const char* flag, double value) {
+    if (value > 0) add(flag, fmt::format("{}", value));
   };
   add("--backend", row.backend);
   add("--device", row.device);
-  add("--threads", fmt::format("{}", row.threads_per_rank));
-  add("--bucket-mb", fmt::format("{}", row.bucket_mb));
+  add_above_0("--threads", row.threads_per_rank);
+  add_above_0("--bucket-mb", row.bucket_mb);
   add("--accumulate", fmt::format("{}", row.accumulate));
   if (replayed) return command;
   add("--precision", row.precision);
   add("--kernels", row.kernels);
   add("--memory-format", row.memory_format);
-  add("--image-size", fmt::format("{}", row.image_size));
+  add_above_0("--image-size", row.image_size);
   add("--momentum", fmt::format("{}", row.momentum));
   add("--weight-decay", fmt::format("{}", row.weight_decay));
+  add_above_0("--grad-clip", row.grad_clip);
   add("--input", row.input);
   add("--data", row.data);
   std::istringstream words(row.input_options);
   for (std::string word; words >> word;) command.push_back(word);
+  if (row.nesterov) command.emplace_back("--nesterov");
   if (row.cuda_graph) command.emplace_back("--cuda-graph");
   return command;
 }
@@ -70,6 +78,9 @@ Arguments command_of(const results::Setup& row, const std::string& network, bool
 /// `command` for a scenario. Throws ConfigError for what no flag changes.
 Arguments changed_command(Arguments command, const results::Setup& row, const JobModel& model,
                           const Scenario& scenario, const std::string& change) {
+  if (scenario.placement.hosts() > 1)
+    throw ConfigError(fmt::format("--verify has one host, and the job {}", scenario.placement.hosts()),
+                      "Give --per-host as many as --ranks.");
   if (scenario.bandwidth != 1 || scenario.latency != 1) throw ConfigError("the network is what it is");
   if (scenario.compute != 1) throw ConfigError("the processors are what they are");
   if (!scenario.stragglers) throw ConfigError("ranks differ here");
@@ -96,8 +107,7 @@ void check_here(Arguments command, bool dry_run) {
                       "Run it without mpirun, srun or torchrun.");
   const int cores = plan->job.site.machine.cores;
   if (!plan->job.site.on_gpus() && plan->job.ranks > cores)
-    throw ConfigError(fmt::format("{} share {}", results::counted(plan->job.ranks, "rank"),
-                                  results::counted(cores, "core")),
+    throw ConfigError(fmt::format("{} share {}", counted(plan->job.ranks, "rank"), counted(cores, "core")),
                       "Give --ranks of this machine; --verify measures at the last of them.");
   if (!dry_run) check_start(*plan);
 }
@@ -186,9 +196,6 @@ Verification verify_effects(const PredictVerifyOptions& options, const results::
                             const std::string& path, const JobModel& model, const Scenario& scenario,
                             const std::vector<predict::ChangeEffect>& effects) {
   const results::Setup& row = model.profile().setup;
-  if (scenario.placement.hosts() > 1)
-    throw ConfigError(fmt::format("--verify has one host, and the job {}", scenario.placement.hosts()),
-                      "Give --per-host as many as --ranks.");
   const std::string replay = "replay:" + path;
   bool replayed = record.source == results::kRecordedSource;
   Verification verification{.predicted_images_per_s = model.images_per_s(scenario)};
@@ -270,12 +277,11 @@ results::Document document_of(const Verification& verification) {
   }
   document.add(std::move(table));
   document.add(results::Remark{
-      "",
-      fmt::format("{} in turn{}. Of {} the sign is right in {}, the gain within 5 points in {}; below 1 % "
-                  "counts as no gain.",
-                  results::counted(verification.rounds, "round"),
-                  verification.interrupted_by ? ", ended by a signal" : "",
-                  results::counted(static_cast<int64_t>(measured), "measured change"), right, met)});
+      "", fmt::format(
+              "{} in turn{}. Of {} the sign is right in {}, the gain within 5 points in {}; below 1 % "
+              "counts as no gain.",
+              counted(verification.rounds, "round"), verification.interrupted_by ? ", ended by a signal" : "",
+              counted(static_cast<int64_t>(measured), "measured change"), right, met)});
   return document;
 }
 

@@ -96,8 +96,7 @@ void conclude(RecordingFolder& folder, const RecordOptions& options) {
     folder.keep();
   }
   if (folder.kept()) {
-    print_note(fmt::format("kept: {} rank{}; lockstep import {}", ranks, ranks == 1 ? "" : "s",
-                           folder.path().string()));
+    print_note(fmt::format("kept: {}; lockstep import {}", counted(ranks, "rank"), folder.path().string()));
   }
 }
 

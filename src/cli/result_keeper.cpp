@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/comm/helper_thread.h"
 #include "lockstep/results/files/csv.h"
 #include "lockstep/results/files/record_json.h"
 #include "lockstep/results/tables/notices.h"
@@ -64,8 +65,10 @@ void mark_incomplete(results::RunRecord& record, const std::string& reason) {
   }
 }
 
-/// Takes every step, whether or not one before it failed. Throws one Error for all that failed.
+/// Takes every step, whether or not one before it failed (nobody may read what is printed). Throws one Error
+/// for all that failed.
 void take_all(std::initializer_list<std::function<void()>> steps) {
+  const comm::SigpipeBlock no_sigpipe;
   Trouble trouble;
   for (const auto& step : steps) {
     try {

@@ -68,10 +68,11 @@ void draw(const TopoOptions& options, const Subject& subject) {
 }
 
 int show_links(const TopoOptions& options, const links::Record& record) {
-  if (options.json != "-" && options.svg != "-")
-    print_result(results::to_text(links::tables(record), stdout_form(options.markdown)));
+  // Files first: the reader of what is printed may be gone.
   if (!options.json.empty()) write_result(options.json, links::to_json(record));
   draw(options, record);
+  if (options.json != "-" && options.svg != "-")
+    print_result(results::to_text(links::tables(record), stdout_form(options.markdown)));
   return kExitDone;
 }
 

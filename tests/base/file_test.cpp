@@ -105,8 +105,7 @@ TEST_F(FileTest, an_output_is_neither_an_input_nor_another_output) {
 }
 
 TEST_F(FileTest, every_spelling_of_a_path_is_one_file_whether_it_exists_or_not) {
-  const fs::path before = fs::current_path();
-  fs::current_path(folder_);
+  const test::WorkingFolder here(folder_);
   fs::create_directory("s");
   fs::create_directory_symlink(folder_, "again");
   fs::create_symlink("x.json", "link");
@@ -126,7 +125,6 @@ TEST_F(FileTest, every_spelling_of_a_path_is_one_file_whether_it_exists_or_not) 
   EXPECT_TRUE(is_same_file("hard", "x.json"));
   EXPECT_FALSE(is_same_file("s/x.json", "x.json"));
   EXPECT_FALSE(is_same_file("/dev/null", "/dev/null"));
-  fs::current_path(before);
 }
 
 TEST_F(FileTest, a_link_to_a_file_that_is_not_there_yet_stays_a_link) {

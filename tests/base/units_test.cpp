@@ -7,6 +7,12 @@
 namespace lockstep {
 namespace {
 
+TEST(UnitsTest, counts_have_separators_and_a_plural) {
+  EXPECT_EQ(counted(1, "rank"), "1 rank");
+  EXPECT_EQ(counted(10000, "rank"), "10,000 ranks");
+  EXPECT_EQ(count_text(-1234567), "-1,234,567");
+}
+
 TEST(UnitsTest, bytes_are_binary_with_one_decimal) {
   EXPECT_EQ(format_bytes(812), "812 B");
   EXPECT_EQ(format_bytes(1536), "1.5 KiB");

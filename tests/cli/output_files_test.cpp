@@ -59,8 +59,7 @@ TEST(OutputFilesTest, two_outputs_are_two_files_and_each_has_a_name) {
 
 TEST(OutputFilesTest, however_two_outputs_are_spelled_they_are_two_files) {
   const test::ScratchFolder folder;
-  const std::filesystem::path before = std::filesystem::current_path();
-  std::filesystem::current_path(folder.path(""));
+  const test::WorkingFolder here(folder.path());
   std::filesystem::create_directory("s");
   std::filesystem::create_symlink("x.json", "link");
   for (const std::string& other : {std::string("./x.json"), folder.path("x.json"), std::string("s/../x.json"),
@@ -76,7 +75,6 @@ TEST(OutputFilesTest, however_two_outputs_are_spelled_they_are_two_files) {
     EXPECT_THAT(refused.error, HasSubstr("is --checkpoint too, which would be lost"));
   }
   EXPECT_FALSE(std::filesystem::exists("x.json"));
-  std::filesystem::current_path(before);
 }
 
 TEST(OutputFilesTest, an_earlier_result_is_kept_when_a_new_one_is_there) {
@@ -207,6 +205,23 @@ TEST(OutputFilesTest, a_full_standard_output_is_a_failure) {
     EXPECT_EQ(full.exit_code, 1) << command;
     EXPECT_THAT(full.error, HasSubstr("standard output: No space left on device")) << command;
   }
+}
+
+TEST(OutputFilesTest, files_are_written_although_nobody_reads_what_is_printed) {
+  const test::ScratchFolder folder;
+  std::string command = LOCKSTEP_PROGRAM;
+  for (size_t i = 1; i < kOneRow.size(); ++i) command += " " + kOneRow[i];
+  command += " --json " + folder.path("r.json") + " --csv " + folder.path("r.csv") + "; echo code $? >&3";
+  const test::Finished finished =
+      test::run({"bash", "-c", "{ " + command + "; } 3>&1 2>&1 | head -c 1; wait"});
+  EXPECT_EQ(results::read_record(folder.path("r.json")).incomplete, "");
+  EXPECT_TRUE(std::filesystem::exists(folder.path("r.csv")));
+}
+
+TEST(OutputFilesTest, a_closed_standard_output_is_a_failure_and_no_file_takes_its_place) {
+  const test::Finished closed = test::run({"sh", "-c", LOCKSTEP_PROGRAM " info models >&-"});
+  EXPECT_EQ(closed.exit_code, 1);
+  EXPECT_THAT(closed.error, HasSubstr("cannot write to standard output"));
 }
 
 TEST(OutputFilesTest, a_run_that_fails_keeps_the_older_result_and_its_own_steps) {

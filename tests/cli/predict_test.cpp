@@ -61,14 +61,12 @@ TEST(PredictTest, strong_scaling_has_a_column_of_batches) {
 
 TEST(PredictTest, a_table_of_collectives_predicts_published_curves_from_one_count) {
   // From their own folder: the length of a path decides where a sentence wraps.
-  const std::filesystem::path before = std::filesystem::current_path();
-  std::filesystem::current_path(LOCKSTEP_SOURCE_DIR "/data/published/sources");
-  test::Finished finished = predict(
-      {"--curves", "oci.csv", "--known-up-to", "8", "--collectives", "collectives_oci.csv"});
+  const test::WorkingFolder here(LOCKSTEP_SOURCE_DIR "/data/published/sources");
+  test::Finished finished =
+      predict({"--curves", "oci.csv", "--known-up-to", "8", "--collectives", "collectives_oci.csv"});
   EXPECT_EQ(finished.exit_code, 0) << finished.error;
   testing_golden::expect_golden("predict_curves.txt", finished.output);
   finished = predict({"--curves", "curves.csv", "--network", "25gbit,20us"});
-  std::filesystem::current_path(before);
   EXPECT_EQ(finished.exit_code, 0) << finished.error;
   EXPECT_THAT(finished.error, AllOf(HasSubstr("of 390 curves left out"), HasSubstr("column parameters")));
 }
@@ -142,6 +140,34 @@ TEST(PredictTest, every_strategy_can_be_asked_for) {
   EXPECT_GE(asked, 9);
 }
 
+TEST(PredictTest, a_change_is_offered_where_bench_takes_its_flag) {
+  for (const char* strategy : {"ddp", "replicated", "sharded", "parameter_server", "bsp", "horovod"}) {
+    const test::Finished finished = predict_changed(
+        [&](nlohmann::json& runs) { runs[1]["strategy"] = strategy; }, {"--what-if", "--json"});
+    ASSERT_EQ(finished.exit_code, 0) << finished.error;
+    const bool offered = finished.output.find("wire=bf16") != std::string::npos;
+    const int bench = test::run_here({"lockstep", "bench", "--model", "lenet5", "--strategy", strategy,
+                                      "--ranks", "2", "--wire", "bf16", "--dry-run"})
+                          .exit_code;
+    EXPECT_EQ(bench, offered ? 0 : 2) << strategy;
+  }
+}
+
+TEST(PredictTest, costs_that_do_not_depend_on_bytes_leave_the_bandwidth_open) {
+  const auto flat = [](nlohmann::json& runs) {
+    for (nlohmann::json& rank : runs[1]["breakdown"]["ranks"]) {
+      for (nlohmann::json& bucket : rank["buckets"])
+        bucket["ended_s"] = bucket["all_arrived_s"].get<double>() + 1e-3;
+      rank["buckets"][0]["bytes"] = 8;
+    }
+  };
+  const test::Finished finished = predict_changed(flat, {"--ranks", "4096"});
+  EXPECT_EQ(finished.exit_code, 0) << finished.error;
+  EXPECT_THAT(finished.output, Not(HasSubstr(" inf ")));
+  EXPECT_THAT(predict_changed(flat, {"--what-if", "bandwidth=25gbit"}).error,
+              HasSubstr("do not tell the present bandwidth"));
+}
+
 TEST(PredictTest, what_is_missing_is_said_with_the_command_that_gives_it) {
   const auto refusal = [](const std::function<void(nlohmann::json&)>& change) {
     const test::Finished finished = predict_changed(change, {});
@@ -185,6 +211,26 @@ TEST(OutlookTest, what_would_help_a_measured_job_is_shown_with_it) {
   testing_golden::expect_golden("show_help.txt", shown.output.substr(begin, end - begin));
   EXPECT_THAT(test::run_here({"lockstep", "show", kMeasured, "--style", "ddp"}).output,
               Not(HasSubstr("What would help")));
+}
+
+TEST(OutlookTest, rows_of_one_number_of_ranks_and_of_further_batches_are_no_obstacle) {
+  const auto repeated = [](nlohmann::json& runs) {
+    runs.push_back(runs[1]);
+    runs.back()["hosts"] = 2;
+    runs.back()["images_per_s"] = 0.8 * runs[1]["images_per_s"].get<double>();
+  };
+  const auto two_batches = [](nlohmann::json& runs) {
+    runs.push_back(runs[1]);
+    runs.back()["batch_per_rank"] = 16;
+  };
+  for (const std::function<void(nlohmann::json&)>& change :
+       std::vector<std::function<void(nlohmann::json&)>>{repeated, two_batches}) {
+    const test::Finished shown = run_changed("show", change);
+    EXPECT_EQ(shown.exit_code, 0) << shown.error;
+    EXPECT_THAT(shown.output, AllOf(HasSubstr("Changes by their gain"), Not(HasSubstr("Not known"))));
+  }
+  EXPECT_EQ(predict_changed(repeated, {}).exit_code, 0);
+  EXPECT_THAT(predict_changed(two_batches, {}).error, HasSubstr("several batches per rank: 8, 16"));
 }
 
 TEST(OutlookTest, a_report_goes_on_to_eight_times_the_measured_ranks) {

@@ -13,6 +13,7 @@ namespace {
 using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 /// A breakdown of a small network on one rank and two.
@@ -88,6 +89,30 @@ TEST(PredictVerifyTest, a_dry_run_says_what_would_be_launched) {
   EXPECT_THAT(finished.output, AllOf(HasSubstr("| none | lockstep bench --model lenet5"),
                                      HasSubstr("--strategy replicated --ranks 2 --batch 8"),
                                      HasSubstr("| no-straggler | cannot run here: ")));
+}
+
+TEST(PredictVerifyTest, launches_have_the_settings_of_the_measured_row_and_one_host) {
+  const test::ScratchFolder folder;
+  const std::string path = measured(folder);
+  std::ifstream file(path);
+  json record = json::parse(file);
+  const auto launches_of = [&](double momentum, bool nesterov, double clip) {
+    for (json& run : record["lockstep"]["runs"]) {
+      run["momentum"] = momentum;
+      run["weight_decay"] = 0;
+      run["nesterov"] = nesterov;
+      run["grad_clip"] = clip;
+    }
+    std::ofstream(path) << record.dump();
+    const test::Finished finished = test::run(verify(path, "batch=16,ranks=4", {"--dry-run", "--markdown"}));
+    EXPECT_EQ(finished.exit_code, 0) << finished.error;
+    return finished.output;
+  };
+  EXPECT_THAT(launches_of(0, false, 1.5),
+              AllOf(HasSubstr("--momentum 0 --weight-decay 0 --grad-clip 1.5"), Not(HasSubstr("--nesterov")),
+                    HasSubstr("| ranks=4 | cannot run here: --verify has one host, and the job 2 |")));
+  EXPECT_THAT(launches_of(0.9, true, 0), AllOf(HasSubstr("--momentum 0.9 --weight-decay 0"),
+                                               HasSubstr("--nesterov"), Not(HasSubstr("--grad-clip"))));
 }
 
 TEST(PredictVerifyTest, a_signal_ends_it_and_shows_the_rounds_so_far) {

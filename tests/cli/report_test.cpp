@@ -40,7 +40,7 @@ TEST(ReportTest, says_what_is_wrong_with_a_result_file) {
       {"bad_too_large_number.json", {"a number that is too large"}},
       {"bad_foreign_object.json", {"is JSON, but no result of lockstep bench or of PyTorch's DDP benchmark"}},
       {"bad_not_json.json", {"is not JSON: byte 1", "lockstep bench"}},
-      {"bad_newer_schema.json", {"schema version 999", "Use the lockstep that wrote it, or a newer one"}},
+      {"bad_newer_schema.json", {"schema_version is 999", "Use the lockstep that wrote it, or a newer one"}},
       {"bad_more_ranks_than_there_are.json", {"lockstep.runs[1].ranks is 2147483647"}},
       {"missing.json", {"cannot read", "No such file"}},
   };

@@ -136,8 +136,7 @@ std::string fault_in(const WrongUsage& wrong, const test::Finished& finished) {
 
 void expect_answers(const std::vector<WrongUsage>& all) {
   const test::ScratchFolder folder;
-  const std::filesystem::path before = std::filesystem::current_path();
-  std::filesystem::current_path(folder.path(""));
+  const test::WorkingFolder here(folder.path());
   for (const WrongUsage& wrong : all) {
     Words command{"lockstep"};
     std::ranges::copy(wrong.words, std::back_inserter(command));
@@ -148,7 +147,6 @@ void expect_answers(const std::vector<WrongUsage>& all) {
     for (const std::string& word : command) line << (word.empty() ? "''" : word) << ' ';
     ADD_FAILURE() << line.str() << "\n" << fault << "\n" << finished.error;
   }
-  std::filesystem::current_path(before);
   EXPECT_EQ(folder.files(), 0U);
 }
 

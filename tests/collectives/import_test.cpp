@@ -70,6 +70,24 @@ TEST(ImportCollectivesTest, rows_without_a_root_and_without_checks_are_read) {
   EXPECT_FALSE(rows[1].wrong);
 }
 
+TEST(ImportCollectivesTest, rows_with_neither_a_reduction_nor_a_root_are_read) {
+  const std::vector<Row> rows =
+      import_text("  67108864  8388608  float  350.0  191.74  95.87  0e+00  348.0  192.84  96.42  0e+00\n",
+                  "all_gather.log", {.ranks = 2});
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].series(), "all_gather over nccl-tests, 2 ranks, fp32, out of place");
+  EXPECT_EQ(rows[0].op, "none");
+  EXPECT_DOUBLE_EQ(rows[0].median_s, 350e-6);
+  EXPECT_NEAR(rows[0].algorithm_gb_per_s, 191.74, 0.01);
+  EXPECT_DOUBLE_EQ(rows[1].median_s, 348e-6);
+  // A broadcast has a root and no reduction.
+  EXPECT_EQ(import_text("  8  2  float  0  20.0  0.05  0.08  0e+00  21.0  0.05  0.08  0e+00\n",
+                        "broadcast.log", {.ranks = 2})
+                .front()
+                .op,
+            "none");
+}
+
 TEST(ImportCollectivesTest, a_size_of_osu_that_is_one_rank_s_becomes_that_of_all) {
   const std::vector<Row> rows = import_text(kOsu, "out.txt", {.ranks = 4});
   ASSERT_EQ(rows.size(), 2U);

@@ -83,7 +83,8 @@ TEST(CollectivesRecordTest, a_wrong_file_is_answered_with_what_is_missing) {
   EXPECT_THAT(refusal_of(with("\"median_s\": 0.0010495", "\"median_s\": NaN")), HasSubstr("links.json"));
   EXPECT_THAT(refusal_of(with("\"ranks\": 2,\n      \"bytes\"", "\"ranks\": 0,\n      \"bytes\"")),
               HasSubstr("rows[0].ranks"));
-  EXPECT_THAT(refusal_of(with("\"schema_version\": 1", "\"schema_version\": 9")), HasSubstr("version 9"));
+  EXPECT_THAT(refusal_of(with("\"schema_version\": 1", "\"schema_version\": 9")),
+              HasSubstr("schema_version is 9"));
   EXPECT_THAT(refusal_of(to_json(Record{.incomplete = "rank 1 was lost"})),
               HasSubstr("has no rows: rank 1 was lost | Measure some with lockstep collectives"));
 }

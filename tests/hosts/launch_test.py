@@ -72,6 +72,12 @@ class LaunchCase(unittest.TestCase):
     def on_h0(self, command, **environment):
         return self.together([command], **environment)
 
+    def mpirun(self, command, **environment):
+        (hosts.SHARED / "hostfile").write_text("h0 slots=2\nh1 slots=2\n")
+        return self.on_h0(["mpirun", "--allow-run-as-root", "--bind-to", "none", "--hostfile",
+                           str(hosts.SHARED / "hostfile"), "--mca", "plm_rsh_agent", SSH, "-np", "4", *command],
+                          **environment)
+
     def judge(self, code, output, error):
         """A bench of 1, 2 and 4 ranks, then verify."""
         self.assertEqual(code, 0, output + error)
@@ -102,12 +108,6 @@ class TorchrunTest(LaunchCase):
 
 
 class MpirunTest(LaunchCase):
-    def mpirun(self, command, **environment):
-        (hosts.SHARED / "hostfile").write_text("h0 slots=2\nh1 slots=2\n")
-        return self.on_h0(["mpirun", "--allow-run-as-root", "--bind-to", "none", "--hostfile",
-                           str(hosts.SHARED / "hostfile"), "--mca", "plm_rsh_agent", SSH, "-np", "4", *command],
-                          **environment)
-
     def test_gloo_and_mpi(self):
         with self.subTest("gloo"):
             self.judge(*self.mpirun(["sh", "-c", f"{' '.join(BENCH)} && {' '.join(VERIFY)}"])[:3])
@@ -203,27 +203,61 @@ class NamelessTest(LaunchCase):
         self.assertLess(seconds, 5)
 
 
-class NetworksTest(LaunchCase):
+class DeadEndTest(LaunchCase):
     """An interface that leads nowhere comes before the one to the other host, and names do not resolve."""
+
+    class Hosts(hosts.Hosts):
+        def add_network(self, number):
+            add_dead_ends(self)
+            super().add_network(number)
+
+    @classmethod
+    def setUpClass(cls):
+        cls.hosts = cls.Hosts(2, nameless=True)
+
+    def test_ranks_of_mpirun_find_the_network_that_leads_to_rank_0(self):
+        code, _, error, _ = self.mpirun(BENCH)
+        self.assertEqual(code, 0, error)
+
+
+def ip(all_hosts, name, *commands):
+    for command in commands:
+        subprocess.run(all_hosts.words(name, "ip", *command.split()), check=True)
+
+
+def add_dead_ends(all_hosts):
+    for number, name in enumerate(all_hosts.names, 1):
+        ip(all_hosts, name, "link add a0 type veth peer name a1", f"address add 192.0.2.{number}/32 dev a0",
+           "link set a0 up", "link set a1 up")
+
+
+class NetworksTest(LaunchCase):
+    """An interface leads nowhere, and names do not resolve."""
     network = {"nameless": True}
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        for number, name in enumerate(cls.hosts.names, 1):
-            for words in ("link add a0 type veth peer name a1", f"address add 192.0.2.{number}/32 dev a0",
-                          "link set a0 up", "link set a1 up"):
-                subprocess.run(cls.hosts.words(name, "ip", *words.split()), check=True)
+        add_dead_ends(cls.hosts)
 
-    def ranks(self, *flags_of_rank_1):
-        shared = dict(WORLD_SIZE="2", LOCAL_RANK="0", LOCAL_WORLD_SIZE="1", MASTER_ADDR=self.hosts.address("h0"),
-                      MASTER_PORT="29431")
+    def ranks(self, *flags_of_rank_1, master=None):
+        shared = dict(WORLD_SIZE="2", LOCAL_RANK="0", LOCAL_WORLD_SIZE="1", MASTER_PORT="29431",
+                      MASTER_ADDR=master or self.hosts.address("h0"))
         rank = [["env", f"RANK={number}", *BENCH, "--ranks", "2", "--timeout", "8", *flags] for number, flags in
                 enumerate([(), flags_of_rank_1])]
         return self.together(rank, **shared)
 
     def test_ranks_find_the_network_that_leads_to_rank_0(self):
         code, _, error, _ = self.ranks()
+        self.assertEqual(code, 0, error)
+
+    def test_an_address_that_answers_nothing_leaves_time_for_the_next(self):
+        # The system tries that first whose bits agree with h1's own address for longest.
+        ip(self.hosts, "h0", "address add 10.77.0.200/24 dev eth0")
+        ip(self.hosts, "h1", "neigh replace 10.77.0.9 lladdr 02:00:00:00:00:99 dev eth0 nud permanent")
+        with open(hosts.SHARED / ".hosts", "a") as names:
+            names.write("10.77.0.9 master\n10.77.0.200 master\n")
+        code, _, error, _ = self.ranks(master="master")
         self.assertEqual(code, 0, error)
 
     def test_the_wrong_network_is_named(self):

@@ -79,9 +79,11 @@ TEST(EnvironmentTest, torchrun_hosts_the_store_itself) {
   EXPECT_FALSE(found->on_one_host());
 }
 
-TEST(EnvironmentTest, another_start_of_a_torchrun_job_is_another_job) {
-  EXPECT_NE(detect(kTorchrun)->job_id,
-            detect(with(kTorchrun, {{"TORCHELASTIC_RESTART_COUNT", "1"}}))->job_id);
+TEST(EnvironmentTest, another_start_of_a_torchrun_job_is_another_job_where_all_count_alike) {
+  const auto job_of = [](const Variables& variables) { return detect(variables)->job_id; };
+  const Variables on_one_host = with(kTorchrun, {{"LOCAL_RANK", "3"}, {"LOCAL_WORLD_SIZE", "4"}});
+  EXPECT_NE(job_of(on_one_host), job_of(with(on_one_host, {{"TORCHELASTIC_RESTART_COUNT", "1"}})));
+  EXPECT_EQ(job_of(kTorchrun), job_of(with(kTorchrun, {{"TORCHELASTIC_RESTART_COUNT", "1"}})));
 }
 
 TEST(EnvironmentTest, by_hand_on_the_loopback_address_all_ranks_are_local) {
@@ -141,8 +143,9 @@ TEST(EnvironmentTest, launchers_of_several_hosts_know_an_address) {
   const Variables of_two_hosts = with(kOpenMpi, {{"OMPI_COMM_WORLD_SIZE", "6"}});
   const auto address = [](const Variables& variables) { return detect(variables)->launcher_addr; };
   EXPECT_EQ(address(with(of_two_hosts, {{"OMPI_MCA_orte_hnp_uri", "1.0;tcp://10.0.0.1,10.1.0.1:4000"}})),
-            "10.0.0.1");
-  EXPECT_EQ(address(with(of_two_hosts, {{"OMPI_MCA_orte_hnp_uri", "1.0;tcp6://[fd00::1]:4000"}})), "fd00::1");
+            "10.0.0.1,10.1.0.1");
+  EXPECT_EQ(address(with(of_two_hosts, {{"OMPI_MCA_orte_hnp_uri", "1.0;tcp6://[fd00::1,fd01::1]:4000"}})),
+            "fd00::1,fd01::1");
   EXPECT_EQ(address(of_two_hosts), "");
   const Variables slurm = with(kSlurm, {{"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.2"}});
   EXPECT_EQ(address(slurm), "10.0.0.2");
@@ -220,6 +223,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"slurm_tasks", with(kSlurm, {{"SLURM_STEP_TASKS_PER_NODE", "2(x"}}), "SLURM_STEP_TASKS_PER_NODE"},
         Bad{"slurm_nodes", with(kSlurm, {{"SLURM_STEP_NODELIST", "n[03"}}), "SLURM_STEP_NODELIST"},
         Bad{"pmix_alone", {{"PMIX_RANK", "0"}}, "PMIX_RANK"},
+        Bad{"hydra", {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}, "PMI_RANK and PMI_SIZE"},
         Bad{"ours", with(kOurs, {{"LOCKSTEP_LAUNCH", "magic"}}), "LOCKSTEP_LAUNCH"}),
     [](const auto& instance) { return instance.param.name; });
 

@@ -85,7 +85,7 @@ TEST(LinksRecordTest, a_file_that_cannot_be_is_refused_with_the_place) {
     return "read";
   };
   EXPECT_THAT(refused("\"lockstep links\"", "\"other\""), HasSubstr("no file of measured links"));
-  EXPECT_THAT(refused("\"schema_version\": 1", "\"schema_version\": 9"), HasSubstr("schema version 9"));
+  EXPECT_THAT(refused("\"schema_version\": 1", "\"schema_version\": 9"), HasSubstr("schema_version is 9"));
   EXPECT_THAT(refused("\"kind\": \"loopback\"", "\"kind\": \"pigeon\""),
               HasSubstr("network, loopback or memory"));
   EXPECT_THAT(refused("\"to\": 1", "\"to\": 77"), HasSubstr("another rank"));

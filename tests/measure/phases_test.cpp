@@ -56,6 +56,27 @@ TEST(PhasesTest, a_late_rank_shows_up_as_waiting_on_the_other_and_is_named) {
   expect_sums_to_step(found.mean);
 }
 
+TEST(PhasesTest, what_backward_hid_of_a_delay_is_not_waited_for) {
+  // Rank 1 has the first bucket 4.5 ms late and catches up; backward ends after 31 ms, that bucket after 32.
+  std::vector<RankStamps> ranks = two_ranks(0, 0);
+  for (RankStamps& rank : ranks) {
+    for (StepStamps& step : rank.steps) {
+      const double begin_s = step.begin_s;
+      step.collectives[0].ended_s = begin_s + 0.032;
+      step.collectives[1].ended_s = step.backward_s = step.combined_s = begin_s + 0.040;
+      step.applied_s = begin_s + 0.042;
+      step.end_s = begin_s + 0.0425;
+    }
+  }
+  for (StepStamps& step : ranks[1].steps) {
+    step.collectives[0].issued_s = step.begin_s + 0.0275;
+    step.collectives[1].issued_s = step.begin_s + 0.0312;
+  }
+  const Breakdown found = break_down(ranks);
+  EXPECT_NEAR(found.ranks[0].mean.waiting_s, 0.001, 1e-9);
+  EXPECT_NEAR(found.ranks[0].mean.transfer_s, 0.008, 1e-9);
+}
+
 TEST(PhasesTest, errors_of_the_clocks_widen_waiting_and_transfer) {
   std::vector<RankStamps> ranks = two_ranks(0.007, 0);
   for (int i = 0; i < 8; ++i) {

@@ -90,6 +90,12 @@ TEST(ReplayedModelTest, a_network_has_the_tensors_that_were_recorded) {
   EXPECT_THAT(tensors[1].sizes(), ElementsAre(10));
 }
 
+TEST(ReplayedModelTest, micro_batches_are_replayed_as_one_batch) {
+  std::string row = recorded_row();
+  row.replace(row.find("\"batch_per_rank\""), 0, "\"accumulate\": 3, ");
+  EXPECT_EQ(replayed_network(replay(row)).default_batch, 12);
+}
+
 TEST(ReplayedModelTest, a_step_takes_the_times_of_its_rank) {
   const std::unique_ptr<Model> model = replayed_network(replay(recorded_row())).create({});
   for (const auto& [rank, times] :

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include <fmt/format.h>
@@ -221,6 +222,34 @@ TEST(ChartsTest, of_many_ranks_the_buckets_of_eight_are_drawn_and_of_the_slowest
   for (size_t at = markup.find(">rank "); at != std::string::npos; at = markup.find(">rank ", at + 1))
     ++ranks;
   EXPECT_EQ(ranks, 9U);
+}
+
+TEST(ChartsTest, buckets_of_a_recording_of_some_ranks_have_their_numbers) {
+  results::RunRecord record = huge_record(2);
+  record.runs[0].recorded = results::Recorded{.ranks = {1, 3}};
+  record.runs[0].breakdown->straggler = 1;
+  EXPECT_THAT(buckets_chart(sources_of(record), {}).markup,
+              AllOf(HasSubstr(">rank 1 (slowest)<"), HasSubstr(">rank 3<")));
+}
+
+TEST(ChartsTest, launches_count_alike_in_the_median_of_a_distribution) {
+  results::RunRecord record = huge_record(1);
+  results::Run& run = record.runs[0];
+  run.samples.assign(60, {1.0});
+  run.samples.resize(70, {2.0});
+  run.launch_steps = {60, 10};
+  run.step_s.p50 = std::sqrt(2.0);
+  EXPECT_THAT(distribution_chart(sources_of(record), {}).description, HasSubstr("median 1.41"));
+}
+
+TEST(ChartsTest, a_speed_up_over_two_ranks_is_perfect_at_half_the_ranks) {
+  results::RunRecord record = sweep_record();
+  record.baseline_strategy = "ddp";
+  record.baseline_ranks = 2;
+  results::assign_baselines(record);
+  const Chart chart = speedup_chart(sources_of(record), {});
+  EXPECT_THAT(chart.description, HasSubstr("faster than 2 ranks with ddp"));
+  EXPECT_THAT(chart.markup, AllOf(HasSubstr("times 2 ranks with ddp"), HasSubstr(">0.5<")));
 }
 
 TEST(ChartsTest, a_long_series_keeps_its_extremes) {

@@ -68,8 +68,6 @@ TEST(NumberTextTest, says_times_and_shares_with_their_unit) {
   EXPECT_EQ(time_text(12e-6), "12.0\u00A0µs");
   EXPECT_EQ(share_text(0.712), "71\u00A0%");
   EXPECT_EQ(share_text(0.034), "3.4\u00A0%");
-  EXPECT_EQ(counted(1, "rank"), "1 rank");
-  EXPECT_EQ(counted(10000, "rank"), "10,000 ranks");
 }
 
 TEST(NumberTextTest, coordinates_are_short) {

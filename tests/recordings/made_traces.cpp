@@ -10,6 +10,7 @@ using nlohmann::json;
 
 constexpr int kHost = 11, kBackendThread = 12, kCompute = 7, kCommunication = 20;
 constexpr double kStart = 5e6;
+constexpr const char* kCompiledFunction = "Torch-Compiled Region: 0/0";
 
 /// Writes the events of one rank.
 class Rank {
@@ -67,7 +68,7 @@ class Rank {
                    {"In msg nelems", elements},
                    {"dtype", "Float"},
                    {"Process Group Name", job_.group},
-                   {"Process Group Ranks", "[0, 1]"},
+                   {"Process Group Ranks", job_.group_ranks},
                    {"Group size", job_.world}};
     kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", kCommunication,
            begin_us, end_us, host(issued_us) + 0.5, std::move(arguments));
@@ -113,6 +114,10 @@ class Training {
   std::vector<json> train() {
     for (int step = 0; step < job_.steps; ++step) {
       const double begin_us = at_us_;
+      for (int batch = 0; job_.fetch_first && batch < job_.passes; ++batch) {
+        for (Rank& rank : ranks_) load(rank, at_us_);
+        at_us_ += job_.input_us;
+      }
       for (int pass = 0; pass < job_.passes; ++pass) {
         const bool last = pass + 1 == job_.passes;
         train_pass(job_.reduce_each_pass || last);
@@ -140,6 +145,10 @@ class Training {
         rank.note("Optimizer.step#SGD.step", job_.closure ? begin_us + job_.input_us : at_us_,
                   at_us_ + job_.optimizer_us);
       rank.work("aten::_foreach_add_", at_us_, at_us_ + job_.optimizer_us);
+      if (!job_.compiled || job_.optimizer) continue;
+      rank.work(kCompiledFunction, at_us_, at_us_ + job_.optimizer_us);
+      // It goes on behind the hook of the optimizer.
+      rank.work(kCompiledFunction, at_us_ + job_.optimizer_us - 1, at_us_ + job_.optimizer_us);
     }
     at_us_ += job_.optimizer_us;
   }
@@ -149,11 +158,15 @@ class Training {
                 begin_us + job_.input_us);
   }
   void forward(Rank& rank, double begin_us) const {
-    rank.note("DistributedDataParallel.forward", begin_us, begin_us + job_.forward_us);
+    if (job_.module) rank.note("DistributedDataParallel.forward", begin_us, begin_us + job_.forward_us);
     const double from_us = begin_us + job_.broadcast_us;
     if (job_.broadcast_us > 0) rank.collective(begin_us, begin_us + 1, from_us, 100, "broadcast");
     const json image{job_.batch, 3, 8, 8}, weights{4, 3, 3, 3}, tokens{job_.batch, 16}, rows{500, 8};
-    rank.work(job_.embedding ? "aten::embedding" : "aten::conv2d", from_us, begin_us + job_.forward_us,
+    const char* const layer = job_.embedding ? "aten::embedding" : "aten::conv2d";
+    rank.work(!job_.compiled    ? layer
+              : job_.old_format ? "CompiledFunction"
+                                : kCompiledFunction,
+              from_us, begin_us + job_.forward_us,
               {{"Input Dims", job_.embedding ? json{rows, tokens} : json{image, weights}},
                {"Input type", {"float", job_.embedding ? "long int" : "float"}}});
   }
@@ -162,8 +175,8 @@ class Training {
     const double per_gradient = job_.backward_us / job_.gradients;
     std::vector<double> backward_us;
     for (size_t r = 0; r < ranks_.size(); ++r) {
-      load(ranks_[r], at_us_);
-      const double forward_us = at_us_ + job_.input_us + job_.late_us[r];
+      if (!job_.fetch_first) load(ranks_[r], at_us_);
+      const double forward_us = at_us_ + (job_.fetch_first ? 0 : job_.input_us) + job_.late_us[r];
       forward(ranks_[r], forward_us);
       backward_us.push_back(forward_us + job_.forward_us);
       for (int i = 0; i < job_.gradients; ++i) {

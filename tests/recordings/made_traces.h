@@ -29,6 +29,8 @@ struct MadeJob {
   /// Micro-batches of a step, and whether all of them reduce their gradients.
   int passes = 1;
   bool reduce_each_pass = false;
+  /// The loader is asked for all micro-batches of a step first.
+  bool fetch_first = false;
   /// Batches without backward after every so many steps; 0: never.
   int evaluate_every = 0;
   bool loader = true;
@@ -39,6 +41,11 @@ struct MadeJob {
   bool marked = false;
   /// Work between the optimizer and the next batch.
   double after_us = 0;
+  /// The network is a data-parallel module.
+  bool module = true;
+  /// The network is compiled, and without `optimizer` the update, too; as torch 2.0 did, if in the old
+  /// format.
+  bool compiled = false;
   /// The first layer is an embedding.
   bool embedding = false;
   /// The optimizer calls a closure with forward and backward.
@@ -56,6 +63,7 @@ struct MadeJob {
   bool torn = false;
   std::string kind = "all_reduce";
   std::string group = "0";
+  std::string group_ranks = "[0, 1]";
 };
 
 /// The traces of its ranks.

@@ -69,6 +69,8 @@ TEST_P(FormatTest, phases_of_a_step_are_those_that_it_was_made_of) {
   EXPECT_EQ(found.ranks[0].batch, 32);
   ASSERT_EQ(found.ranks[0].gradients.size(), 4);
   EXPECT_EQ(found.ranks[0].gradients[3].elements, 500);
+  EXPECT_NEAR(found.ranks[0].gradients[0].after_backward_s, 2 * kMs, kNear);
+  EXPECT_NEAR(found.ranks[0].gradients[3].after_backward_s, 8 * kMs, kNear);
 }
 
 TEST_P(FormatTest, the_rank_that_comes_last_is_waited_for) {
@@ -91,6 +93,33 @@ TEST_P(FormatTest, micro_batches_are_added_up) {
   EXPECT_NEAR(found.rank(0).backward_s, 24 * kMs, 4 * kNear);
   EXPECT_NEAR(found.rank(0).transfer_s, 1.5 * kMs, 4 * kNear);
   EXPECT_EQ(found.ranks[0].batch, 96);
+}
+
+TEST_P(FormatTest, micro_batches_may_all_be_fetched_first) {
+  MadeJob made = job();
+  made.passes = 3;
+  made.fetch_first = true;
+  for (const auto& [module, compiled] : {std::pair{true, false}, {false, false}, {false, true}}) {
+    made.module = module;
+    made.compiled = compiled;
+    const Explained found = explained(made);
+    EXPECT_EQ(found.breakdown.steps, 6);
+    EXPECT_EQ(found.ranks[0].passes, 3);
+    EXPECT_NEAR(found.rank(0).input_s, 3e-6 * made.input_us, 4 * kNear);
+    EXPECT_NEAR(found.rank(0).forward_s, 12 * kMs, 4 * kNear);
+    EXPECT_NEAR(found.rank(0).backward_s, 24 * kMs, 4 * kNear);
+    EXPECT_EQ(found.ranks[0].batch, compiled ? 0 : 96);
+  }
+}
+
+TEST_P(FormatTest, a_compiled_network_has_a_forward_pass) {
+  MadeJob made = job();
+  made.module = false;
+  made.compiled = true;
+  made.evaluate_every = 3;
+  EXPECT_EQ(explained(made).ranks[0].evaluation_steps, 6);
+  made.passes = 3;
+  EXPECT_EQ(explained(made).ranks[0].passes, 3);
 }
 
 TEST_P(FormatTest, communication_of_earlier_micro_batches_is_exposed) {
@@ -128,6 +157,33 @@ TEST(StepsTest, without_an_optimizer_the_profiler_counts_steps) {
   EXPECT_EQ(found.breakdown.steps, 6);
   EXPECT_EQ(found.ranks[0].numbers.front(), 3);
   EXPECT_NEAR(found.rank(0).transfer_s, 1.5 * kMs, kNear);
+}
+
+TEST(StepsTest, without_a_loader_a_layer_behind_backward_begins_a_micro_batch) {
+  MadeJob made;
+  made.loader = made.module = false;
+  made.passes = 3;
+  EXPECT_EQ(explained(made).ranks[0].passes, 3);
+}
+
+TEST(StepsTest, networks_that_are_updated_by_turns_have_one_batch) {
+  MadeJob made;
+  made.marked = made.fetch_first = made.update_each_pass = true;
+  made.module = false;
+  made.passes = 2;
+  const Explained found = explained(made);
+  EXPECT_EQ(found.ranks[0].passes, 1);
+  EXPECT_EQ(found.ranks[0].batch, 32);
+}
+
+TEST(StepsTest, a_compiled_update_is_no_forward_pass) {
+  MadeJob made;
+  made.module = made.optimizer = false;
+  made.compiled = made.marked = true;
+  const Explained found = explained(made);
+  EXPECT_EQ(found.breakdown.steps, 6);
+  EXPECT_EQ(found.ranks[0].evaluation_steps, 0);
+  EXPECT_NEAR(found.rank(0).input_s, 1 * kMs, kNear);
 }
 
 TEST(StepsTest, an_optimizer_may_call_forward_and_backward) {
@@ -210,6 +266,34 @@ TEST(StepsTest, clocks_of_two_hosts_are_compared_by_what_they_exchange) {
   EXPECT_GT(other.clock_error_s, 0);
   EXPECT_LE(other.clock_error_s, 1.6 * kMs);
   EXPECT_EQ(found.breakdown.steps, 6);
+}
+
+/// The traces of ranks 0 and `other`.
+std::vector<PlacedSteps> placed_at(const MadeJob& job, int other) {
+  std::vector<PlacedSteps> placed;
+  for (const nlohmann::json& made : made_traces(job)) {
+    const KinetoTrace trace = parse_kineto_trace(made.dump(), "made.json");
+    placed.push_back({placed.empty() ? 0 : other, "a", stamp_steps(trace, trace.events.front().begin_ns)});
+  }
+  return placed;
+}
+
+TEST(StepsTest, a_group_of_many_ranks_lists_the_first_of_them) {
+  MadeJob made;
+  made.device = true;
+  made.group_ranks = "[0, 2, 4, ...]";
+  EXPECT_EQ(put_together(placed_at(made, 31)).collectives.size(), 2);
+  EXPECT_THAT(put_together(placed_at(made, 3)).collectives, testing::IsEmpty());
+}
+
+TEST(StepsTest, steps_whose_numbers_all_differ_are_not_matched) {
+  MadeJob made;
+  made.profiler_steps = true;
+  std::vector<PlacedSteps> placed = placed_at(made, 1);
+  for (int64_t& number : placed[1].steps.numbers) number += 24;
+  EXPECT_THROW(put_together(placed), Error);
+  placed[1].steps.numbers[0] = -1;
+  EXPECT_EQ(put_together(placed).ranks[0].steps.size(), 6);
 }
 
 TEST(StepsTest, one_trace_of_two_ranks_has_transfer_and_no_waiting) {

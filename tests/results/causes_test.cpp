@@ -5,6 +5,7 @@
 
 #include "lockstep/results/record/baseline.h"
 #include "lockstep/results/tables/render.h"
+#include "lockstep/results/tables/tables.h"
 
 #include "results/sample_runs.h"
 
@@ -66,6 +67,15 @@ TEST(CausesTest, a_slow_rank_is_named_with_its_phase) {
   ASSERT_EQ(causes.size(), 1);
   EXPECT_EQ(causes[0].kind, Kind::kSlowRank);
   EXPECT_THAT(causes[0].text, HasSubstr("rank 1's input takes 19"));
+}
+
+TEST(TimelineTest, ranks_of_a_recording_of_some_have_their_numbers) {
+  RunRecord record;
+  record.runs = {recorded_run(0.01, 0.01)};
+  record.runs[0].ranks = 4;
+  record.runs[0].recorded->ranks = {1, 3};
+  EXPECT_THAT(to_text(timeline(record)),
+              testing::AllOf(HasSubstr("rank 1 "), HasSubstr("rank 3 "), Not(HasSubstr("rank 0 "))));
 }
 
 TEST(CausesTest, a_phase_that_explains_half_of_the_waiting_is_not_named) {

@@ -138,6 +138,16 @@ TEST(DiffTest, the_threshold_is_for_the_estimate) {
   EXPECT_EQ(compare_records(base, test, {.threshold = 0.2}).rows[1].verdict.verdict, Verdict::kSlower);
 }
 
+TEST(DiffTest, steps_of_other_work_are_not_compared) {
+  const RunRecord base = drawn_record({0.5, 0.5}, 5);
+  RunRecord test = drawn_record({2.0, 2.0}, 6);
+  for (auto& run : test.runs) run.accumulate = 4;
+  const Diff diff = compare_records(base, test);
+  EXPECT_EQ(diff.rows[1].verdict.verdict, Verdict::kNotEnoughData);
+  EXPECT_THAT(diff.rows[1].verdict.reason, HasSubstr("images per rank in base and"));
+  EXPECT_EQ(diff.regressions(), 0);
+}
+
 TEST(DiffTest, a_slow_tail_is_found_by_the_percentile_that_sees_it) {
   RunRecord base = drawn_record({0.5}, 7);
   RunRecord test = drawn_record({0.5}, 8);

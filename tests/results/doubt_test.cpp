@@ -75,6 +75,14 @@ TEST(DoubtTest, an_efficiency_above_100_percent_within_its_interval_is_one_of_10
   EXPECT_THAT(record.runs[1].doubt, HasSubstr("It came out 125 % efficient"));
 }
 
+TEST(DoubtTest, an_efficiency_above_100_percent_without_an_interval_is_given_as_it_is) {
+  RunRecord record = record_of(0.5, "ddp", 2, 0.49, 0);
+  record.runs[0].rate_interval.reset();
+  assign_baselines(record);
+  EXPECT_THAT(to_text(explanation({{{"", record}}, {}})),
+              AllOf(HasSubstr("102 % efficient"), Not(HasSubstr("uncertainty"))));
+}
+
 TEST(DoubtTest, a_gain_beside_a_baseline_that_came_out_the_same_twice_is_the_strategys_own) {
   RunRecord record = record_of(0.5, "replicated", 1, 0.46, 0);
   EXPECT_THAT(record.runs[1].doubt, HasSubstr("the baseline was disturbed"));
@@ -174,7 +182,7 @@ TEST(DoubtTest, a_row_without_a_rate_shows_none) {
     EXPECT_THAT(render(record, {.style = style}), AllOf(Not(HasSubstr(" 0 images")), Not(HasSubstr("0.00"))))
         << style;
   }
-  EXPECT_THAT(render(record), HasSubstr("(no ddp), - images/s"));
+  EXPECT_THAT(render(record), HasSubstr("No baseline: one rank without a strategy was not measured."));
 }
 
 }  // namespace

@@ -172,7 +172,7 @@ TEST(JsonReaderTest, files_that_are_no_record_are_each_told_apart) {
 
 TEST(JsonReaderTest, a_newer_schema_is_refused_with_both_versions) {
   EXPECT_THAT(message_after([](json& file) { file["lockstep"]["schema_version"] = 99; }),
-              AllOf(HasSubstr("schema version 99"), HasSubstr("up to 2")));
+              AllOf(HasSubstr("schema_version is 99"), HasSubstr("up to 2")));
 }
 
 TEST(JsonReaderTest, a_key_of_the_wrong_type_is_named_with_what_was_expected) {

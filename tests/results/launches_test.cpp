@@ -8,6 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/results/files/record_json.h"
 #include "lockstep/results/record/baseline.h"
+#include "lockstep/results/record/doubt.h"
 #include "lockstep/results/record/summarize.h"
 
 #include "results/sample_runs.h"
@@ -78,6 +79,19 @@ TEST(LaunchesTest, what_gpus_did_is_told_of_the_last_launch) {
   add_launch(record, later);
   ASSERT_EQ(record.runs[2].gpu_use.size(), 2U);
   EXPECT_EQ(record.runs[2].gpu_use[0].samples, 99);
+}
+
+TEST(LaunchesTest, a_baseline_that_drifted_in_one_launch_drifted) {
+  const auto with_again = [](double step_s) {
+    RunRecord record = launch(0.5);
+    assign_again(record.runs[0], std::vector<double>(24, step_s));
+    return record;
+  };
+  for (const auto& [first_s, second_s] : {std::pair{0.5, 0.4}, {0.4, 0.5}}) {
+    RunRecord record = with_again(first_s);
+    add_launch(record, with_again(second_s));
+    EXPECT_NEAR(record.runs[0].again->ratio, 1.25, 0.02) << first_s;
+  }
 }
 
 TEST(LaunchesTest, launches_that_differ_widen_the_interval_beyond_their_steps) {

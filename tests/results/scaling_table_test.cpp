@@ -40,6 +40,33 @@ TEST(ScalingTableTest, every_swept_setting_has_a_column_and_a_baseline_of_its_ow
   EXPECT_THAT(text, Not(HasSubstr("backend")));
 }
 
+TEST(ScalingTableTest, the_baseline_is_the_row_that_speed_ups_are_relative_to) {
+  RunRecord record;
+  record.strategies = {"ddp"};
+  record.baseline_strategy = "ddp";
+  record.baseline_ranks = 2;
+  record.runs = {measured_run("single", 1, 4, 0.5), measured_run("ddp", 2, 4, 0.55),
+                 measured_run("ddp", 4, 4, 0.575)};
+  assign_baselines(record);
+  EXPECT_THAT(to_text(scaling_tables(record)), AllOf(HasSubstr("Baseline: 2 ranks with ddp, 29.03 images/s"),
+                                                     Not(HasSubstr("Baseline: 1 rank"))));
+  record.runs.erase(record.runs.begin());
+  assign_baselines(record);
+  EXPECT_THAT(to_text(scaling_tables(record)), Not(HasSubstr("No baseline")));
+  record.baseline_strategy = "bsp";
+  assign_baselines(record);
+  EXPECT_THAT(to_text(scaling_tables(record)), HasSubstr("No baseline: bsp was not measured."));
+}
+
+TEST(ScalingTableTest, phases_of_a_publication_are_not_called_lockstep_s_own) {
+  RunRecord record;
+  record.runs = {measured_run("ddp", 2, 4, 0.5)};
+  record.runs[0].breakdown = breakdown_of(2, 0.5, 0.01, 0.02);
+  EXPECT_THAT(to_text(phases_tables(record)), HasSubstr("a run of its own"));
+  record.source = kPublished;
+  EXPECT_THAT(to_text(phases_tables(record)), Not(HasSubstr("a run of its own")));
+}
+
 // Files of earlier versions hold the name that stands for every strategy.
 TEST(ScalingTableTest, a_strategy_is_never_a_control_whatever_the_file_says_was_asked_for) {
   RunRecord record = swept_record();

@@ -84,7 +84,7 @@ TEST(SystemJsonTest, a_file_that_was_changed_is_refused_with_the_key) {
               }),
               HasSubstr("packages[0].cores is 0"));
   EXPECT_THAT(complaint([](json& file) { file["topology_version"] = 2; }),
-              HasSubstr("topology version 2; this lockstep reads up to 1"));
+              HasSubstr("topology_version is 2; this lockstep reads up to 1"));
   EXPECT_THAT(complaint([](json& file) { file.erase("topology_version"); }),
               HasSubstr("no recorded topology: it has no 'topology_version'"));
 }

@@ -62,20 +62,28 @@ def warn(text):
 
 
 class _TorchFinder:
-    """Attaches the recorder to torch as soon as it is imported."""
+    """Attaches the recorder to torch as soon as it is imported. A script may ask before whether there is one."""
+
+    def __init__(self):
+        self._is_asking = False
 
     def find_spec(self, name, path=None, target=None):
-        if name != "torch":
+        if name != "torch" or self._is_asking:
             return None
-        sys.meta_path.remove(self)
         from importlib.util import find_spec
 
-        spec = find_spec(name)
+        self._is_asking = True
+        try:
+            spec = find_spec(name)
+        finally:
+            self._is_asking = False
         if spec is not None and hasattr(spec.loader, "exec_module"):
             execute = spec.loader.exec_module
 
             def exec_module(module):
                 execute(module)
+                if self in sys.meta_path:
+                    sys.meta_path.remove(self)
                 _attach(module)
 
             spec.loader.exec_module = exec_module

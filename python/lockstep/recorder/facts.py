@@ -92,5 +92,9 @@ class Loaders:
             return None
         loader, before = used[0]
         batches = round((loader._num_yielded - before) / (steps - self._steps))
-        batch = getattr(getattr(loader, "_index_sampler", None), "batch_size", None)
+        sampler = getattr(loader, "_index_sampler", None)
+        batch = getattr(sampler, "batch_size", None)
+        if isinstance(batch, int) and getattr(sampler, "split_batches", False):
+            # Accelerate's sampler has the batch of all ranks.
+            batch //= sampler.num_processes
         return batch * batches if isinstance(batch, int) and batches > 0 else None

@@ -27,6 +27,8 @@ class Lifeline:
         self._pipe = os.pipe()
         for side in self._pipe:
             os.set_blocking(side, False)
+        # Without the thread nobody would act on SIGTERM while the main thread is in a collective.
+        threading.Thread(target=self._run, name="lockstep-record", daemon=True).start()
         is_main = threading.current_thread() is threading.main_thread()
         if is_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             # Python's handler waits for the main thread, which may be in a collective for ever.
@@ -36,7 +38,6 @@ class Lifeline:
                 self._handles = True
             else:
                 signal.set_wakeup_fd(earlier)
-        threading.Thread(target=self._run, name="lockstep-record", daemon=True).start()
 
     def let_go(self):
         """Ends; SIGTERM is as before."""
@@ -57,8 +58,11 @@ class Lifeline:
 
     def _run(self):
         pause = REFRESH_S
+        # select() refuses descriptors from 1024 on.
+        poll = select.poll()
+        poll.register(self._pipe[0], select.POLLIN)
         while not self._ended:
-            if select.select(self._pipe[:1], [], [], pause)[0]:
+            if poll.poll(1000 * pause):
                 signals = os.read(self._pipe[0], 512)
                 if signal.SIGTERM in signals and signal.getsignal(signal.SIGTERM) == self._terminate:
                     self._terminate()

@@ -146,7 +146,8 @@ class Recorder:
 
     def _steps_after_warm_up(self):
         """The window. Of ranks that share a host, rank 0 decides, and announces it in a file some steps ahead."""
-        if is_on_several_hosts():
+        yield LEAST_WARM_UP
+        if is_on_several_hosts() or self._ranks_here() < self._facts["world"]:
             return FIRST_ON_HOSTS, FIRST_ON_HOSTS + WINDOW_STEPS
         path = os.path.join(self._options["shared"], "window")
         if self._facts["rank"] != 0:
@@ -155,13 +156,16 @@ class Recorder:
             with open(path) as file:
                 return tuple(map(int, file.read().split()))
         count = LEAST_WARM_UP
-        yield count
         while count < LONGEST_WARM_UP and not is_steady([b - a for a, b in zip(self._ends, self._ends[1:])]):
             count = count * 5 // 4
             yield count
         first = len(self._ends) + AHEAD
         replace(path, ["{} {}".format(first, first + WINDOW_STEPS)])
         return first, first + WINDOW_STEPS
+
+    def _ranks_here(self):
+        """Those of this host that have ended a step."""
+        return sum(name.startswith("rank-") for name in os.listdir(self._options["shared"]))
 
     def _claim(self):
         """Takes this rank's place in the recording. A rank that was started anew takes that of a dead one."""
@@ -175,6 +179,8 @@ class Recorder:
             if os.path.exists("/proc/{}".format(holder)) or os.path.exists(trace) or os.path.exists(trace + ".gz"):
                 raise RuntimeError("rank {} is that of process {} already".format(self._facts["rank"], holder)) from None
             place = os.open(path, os.O_WRONLY | os.O_TRUNC)
+            # The launcher starts all ranks anew, long before the next announcement.
+            remove(os.path.join(self._options["shared"], "window"))
         os.write(place, str(self._pid).encode())
         os.close(place)
         self._writable = True

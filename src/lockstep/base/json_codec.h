@@ -40,6 +40,15 @@ void decode(const JsonNode& node, T& value, const FieldRule& rule = {}) {
   JsonCodec<T>::decode(node, value, rule);
 }
 
+/// The keys of `head`, then those of the value.
+template <typename T>
+Json encode_after(Json head, const T& value) {
+  Json described = encode(value);
+  // Moved, because a long run has many samples.
+  for (auto& [key, member] : described.items()) head[key] = std::move(member);
+  return head;
+}
+
 /// The visitor that writes.
 class JsonFieldWriter {
  public:

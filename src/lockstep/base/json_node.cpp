@@ -150,6 +150,13 @@ std::vector<int64_t> whole_numbers(const json& list) {
   return numbers;
 }
 
+int JsonNode::version(int known) const {
+  const int version = count(1);
+  if (version <= known) return version;
+  throw Error(fmt::format("'{}': {} is {}; this lockstep reads up to {}", file_, path_, version, known),
+              "Use the lockstep that wrote it, or a newer one.");
+}
+
 bool JsonNode::flag() const {
   if (missing() || !value_->is_boolean()) refuse("true or false");
   return value_->get<bool>();

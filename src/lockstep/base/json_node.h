@@ -40,6 +40,8 @@ class JsonNode {
   int64_t whole(int64_t least, int64_t most) const;
   /// From `least` to the largest int.
   int count(int least) const { return static_cast<int>(whole(least, std::numeric_limits<int>::max())); }
+  /// A version of the file's format, from 1. Throws for one above `known`, with what to do.
+  int version(int known) const;
 
   bool flag() const;
 

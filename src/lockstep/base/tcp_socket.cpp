@@ -128,14 +128,28 @@ bool is_known_host(const std::string& host) {
   return look_up(host, 0, code) != nullptr;
 }
 
-bool is_own_address(const std::string& host) {
+namespace {
+
+/// Whether bind() or connect() takes an address of the host, for datagrams.
+bool takes_address(const std::string& host, int (*take)(int, const sockaddr*, socklen_t), int port) {
   int code = 0;
-  const Addresses found = look_up(host, 0, code);
+  const Addresses found = look_up(host, port, code);
   for (const addrinfo* address = found.get(); address != nullptr; address = address->ai_next) {
     const UniqueFd fd(::socket(address->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    if (fd && ::bind(fd.get(), address->ai_addr, address->ai_addrlen) == 0) return true;
+    if (fd && take(fd.get(), address->ai_addr, address->ai_addrlen) == 0) return true;
   }
   return false;
+}
+
+}  // namespace
+
+bool is_own_address(const std::string& host) {
+  return takes_address(host, ::bind, 0);
+}
+
+bool has_route(const std::string& host) {
+  // A port has to be named; none is used.
+  return takes_address(host, ::connect, 9);
 }
 
 void set_nodelay(int fd) {
@@ -193,12 +207,16 @@ UniqueFd accept_from(const Listener& listener, std::string& from) {
 UniqueFd connect_tcp(const std::string& host, int port, Clock::time_point deadline, const std::string& from) {
   const Addresses addresses = resolve(host, port);
   const Addresses own = from.empty() ? Addresses(nullptr, ::freeaddrinfo) : resolve(from, 0);
-  int error = EADDRNOTAVAIL;
-  // A name may have several addresses (IPv6 first, usually); the first that answers is taken.
-  for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
+  int error = EADDRNOTAVAIL, left = 0;
+  for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) ++left;
+  // A name may have several addresses (IPv6 first, usually); the first that answers in its share of the time
+  // is taken.
+  for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next, --left) {
     UniqueFd fd(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    const bool bound = own == nullptr || ::bind(fd.get(), own->ai_addr, own->ai_addrlen) == 0;
-    error = fd && bound ? connect_until(fd.get(), *address, deadline) : errno;
+    const bool bound = own == nullptr || own->ai_family != address->ai_family ||
+                       ::bind(fd.get(), own->ai_addr, own->ai_addrlen) == 0;
+    const Clock::time_point now = Clock::now();
+    error = fd && bound ? connect_until(fd.get(), *address, now + (deadline - now) / left) : errno;
     if (error == 0 && met_itself(fd.get())) error = ECONNREFUSED;
     if (error == 0) {
       set_nodelay(fd.get());

@@ -56,6 +56,9 @@ bool is_known_host(const std::string& host);
 /// Whether `host`, a name or an address, is one of this host's; false for one that it cannot resolve.
 bool is_own_address(const std::string& host);
 
+/// Whether the system knows a way to an address; nothing is sent.
+bool has_route(const std::string& host);
+
 /// Sends small messages at once instead of waiting for more to send.
 void set_nodelay(int fd);
 

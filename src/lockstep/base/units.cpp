@@ -7,6 +7,17 @@
 
 namespace lockstep {
 
+std::string count_text(int64_t count) {
+  std::string digits = std::to_string(count);
+  const size_t begin = count < 0 ? 1 : 0;
+  for (size_t at = digits.size(); at > begin + 3;) digits.insert(at -= 3, ",");
+  return digits;
+}
+
+std::string counted(int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count_text(count), noun, count == 1 ? "" : "s");
+}
+
 std::string format_bytes(int64_t bytes) {
   if (std::abs(bytes) < 1024) return fmt::format("{} B", bytes);
   static constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};

@@ -2,11 +2,18 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace lockstep {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 constexpr int64_t kGiB = int64_t{1} << 30;
+
+/// "1,234".
+std::string count_text(int64_t count);
+
+/// "8 ranks", "1 rank", "10,000 steps".
+std::string counted(int64_t count, std::string_view noun);
 
 /// "1.5 GiB", "25.0 MiB", "812 B": binary units, one decimal from KiB on.
 std::string format_bytes(int64_t bytes);

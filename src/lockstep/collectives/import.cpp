@@ -88,12 +88,13 @@ class TextReader {
     tool_ == "osu" ? read_osu(words) : read_nccl(words);
   }
 
-  /// size count type redop root time algbw busbw #wrong time algbw busbw #wrong; older ones lack the root.
+  /// size count type redop root time algbw busbw #wrong time algbw busbw #wrong; older ones lack the redop,
+  /// the root or both where a collective has none.
   void read_nccl(const Words& words) {
     if (words.size() < 11) return;
     const std::optional<double> bytes = positive_number(words[0]), count = positive_number(words[1]);
     if (!bytes || !count) return;
-    const size_t first = words.size() >= 13 ? 5 : 4;
+    const size_t first = words.size() >= 13 ? 5 : words.size() - 8;
     for (const size_t at : {first, first + 4}) {
       const std::optional<double> time_us = at < words.size() ? positive_number(words[at]) : std::nullopt;
       if (!time_us) continue;
@@ -102,7 +103,7 @@ class TextReader {
       row.place = at == first ? kOutOfPlace : kInPlace;
       const auto type = std::ranges::find_if(kTypes, [&](const auto& one) { return words[2] == one.first; });
       row.dtype = type == kTypes.end() ? words[2] : type->second;
-      row.op = words[3];
+      row.op = std::isalpha(static_cast<unsigned char>(words[3][0])) != 0 ? words[3] : "none";
       if (at + 3 < words.size()) {
         if (const auto wrong = parse_whole(words[at + 3], {})) row.wrong = *wrong;
       }

@@ -8,6 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/json_codec.h"
+#include "lockstep/base/units.h"
 #include "lockstep/collectives/operations.h"
 #include "lockstep/measure/percentiles.h"
 
@@ -22,8 +23,7 @@ constexpr std::string_view kBeginning = "{\n  \"schema\": \"lockstep collectives
 }  // namespace
 
 std::string Row::series() const {
-  std::string text =
-      fmt::format("{} over {}, {} rank{}, {}", collective, backend, ranks, ranks == 1 ? "" : "s", dtype);
+  std::string text = fmt::format("{} over {}, {}, {}", collective, backend, counted(ranks, "rank"), dtype);
   if (place == kOutOfPlace) text += ", out of place";
   if (at_a_time > 1) text += fmt::format(", {} at a time", at_a_time);
   return computing ? text + ", while computing" : text;
@@ -56,9 +56,7 @@ void summarize(Record& record) {
 }
 
 std::string to_json(const Record& record) {
-  Json json{{"schema", kSchema}, {"schema_version", kSchemaVersion}};
-  json.update(encode(record));
-  return json_text(json);
+  return json_text(encode_after({{"schema", kSchema}, {"schema_version", kSchemaVersion}}, record));
 }
 
 bool is_record(std::string_view text) {
@@ -78,11 +76,7 @@ Record from_json(std::string_view text, std::string_view name) {
     throw Error(fmt::format("'{}' is JSON, but no table of collectives", name),
                 "Give a file of lockstep collectives --json FILE.");
   }
-  if (const int version = root["schema_version"].count(1); version > kSchemaVersion) {
-    throw Error(fmt::format("'{}' is of schema version {}; this lockstep reads up to {}", name, version,
-                            kSchemaVersion),
-                "Use the lockstep that wrote it, or a newer one.");
-  }
+  root["schema_version"].version(kSchemaVersion);
   Record record;
   decode(root, record);
   if (record.rows.empty()) {

@@ -11,6 +11,7 @@
 #include <sched.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/units.h"
 
 namespace lockstep::launch {
 namespace {
@@ -110,8 +111,8 @@ BindingPlan plan_binding(const std::vector<Core>& cores, int ranks, int threads_
     std::vector<int> cpus = cpus_of(cores);
     std::ranges::sort(cpus);
     throw ConfigError(
-        fmt::format("--threads {}: this job may use {} core{} only (processors {})", threads_per_rank,
-                    available, available == 1 ? "" : "s", format_cpus(cpus)),
+        fmt::format("--threads {}: this job may use {} only (processors {})", threads_per_rank,
+                    counted(available, "core"), format_cpus(cpus)),
         "Ask for fewer threads, or give the job more cores (taskset, numactl, the container's limits).");
   }
   BindingPlan plan;

@@ -87,13 +87,13 @@ std::string clean(std::string text) {
   return text;
 }
 
-/// The first address in Open MPI's "12.0;tcp://10.0.0.1,10.1.0.1:4000", or "12.0;tcp6://[fd00::1]:4000".
-std::string first_address(const std::string& uri) {
+/// The addresses in Open MPI's "12.0;tcp://10.0.0.1,10.1.0.1:4000", or "12.0;tcp6://[fd00::1,fd01::1]:4000".
+std::string addresses_in(const std::string& uri) {
   const size_t begin = uri.find("://");
   if (begin == std::string::npos) return "";
   const bool in_brackets = uri.compare(begin + 3, 1, "[") == 0;
   const size_t first = begin + (in_brackets ? 4 : 3);
-  return uri.substr(first, uri.find_first_of(in_brackets ? "]" : ",:;", first) - first);
+  return uri.substr(first, uri.find_first_of(in_brackets ? "]" : ":;", first) - first);
 }
 
 void read_open_mpi_ranks(const Reader& read, RankEnvironment& found) {
@@ -162,9 +162,11 @@ RankEnvironment from_torchrun(const Reader& read) {
   }
   const bool by_torchrun = read.has("TORCHELASTIC_RUN_ID");
   found.has_agent_store = read.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
+  // Each agent counts its own restarts, not those that another one asked for.
+  const std::string start = found.on_one_host() ? read.text("TORCHELASTIC_RESTART_COUNT") : "";
   // Jobs that are given no run id all have the same: their ports differ.
   found.job_id = by_torchrun ? clean(fmt::format("torchrun-{}-{}-{}", read.text("TORCHELASTIC_RUN_ID"),
-                                                 found.master_port, read.text("TORCHELASTIC_RESTART_COUNT")))
+                                                 found.master_port, start))
                              : fmt::format("env-{}", found.master_port);
   if (!by_torchrun && read.has("OMPI_COMM_WORLD_RANK")) {
     const int other = read.count("OMPI_COMM_WORLD_RANK");
@@ -187,7 +189,7 @@ RankEnvironment from_open_mpi(const Reader& read) {
   found.token = read.text("OMPI_MCA_orte_precondition_transports");
   found.job_id =
       clean(fmt::format("mpirun-{}-{:016x}", read.text("PMIX_NAMESPACE"), std::hash<std::string>()(server)));
-  if (!found.on_one_host() && found.master_addr.empty()) found.launcher_addr = first_address(server);
+  if (!found.on_one_host() && found.master_addr.empty()) found.launcher_addr = addresses_in(server);
   return found;
 }
 
@@ -249,9 +251,12 @@ std::optional<RankEnvironment> detect_environment(const Lookup& lookup) {
   if (read.has("RANK") || read.has("WORLD_SIZE")) return with_token_of_user(from_torchrun(read), lookup);
   if (read.has("OMPI_COMM_WORLD_RANK")) return with_token_of_user(from_open_mpi(read), lookup);
   if (is_step_of_several_tasks(read)) return with_token_of_user(from_slurm(read), lookup);
-  if (read.has("PMIX_RANK") && !read.has("SLURM_STEP_ID")) {
+  // The latter two are those of hydra, which MPICH and Intel MPI have.
+  const bool by_pmi = read.has("PMI_RANK") && read.number("PMI_SIZE", 1) > 1;
+  if ((read.has("PMIX_RANK") || by_pmi) && !read.has("SLURM_STEP_ID")) {
     throw ConfigError(
-        "PMIX_RANK is set, but nothing tells how many ranks there are",
+        by_pmi ? "PMI_RANK and PMI_SIZE are set, but lockstep does not take its ranks from them"
+               : "PMIX_RANK is set, but nothing tells how many ranks there are",
         "Set RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, or start "
         "with Open MPI's mpirun, srun or torchrun.");
   }

@@ -37,8 +37,8 @@ struct RankEnvironment : JobKey {
   /// Address of the job's server as far as the environment has it, else empty and 0 (Rendezvous finds it).
   std::string master_addr;
   int master_port = 0;
-  /// Address at which the launcher runs, in digits, mostly on rank 0's host: for ranks on several hosts whose
-  /// MASTER_ADDR nobody gave. Empty where it is not known.
+  /// Addresses at which the launcher runs, in digits, with commas between them, mostly on rank 0's host: for
+  /// ranks on several hosts whose MASTER_ADDR nobody gave. Empty where none is known.
   std::string launcher_addr;
   /// torchrun's agent hosts a store, at that address.
   bool has_agent_store = false;

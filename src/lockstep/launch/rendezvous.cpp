@@ -35,8 +35,8 @@ std::string start_time_of(int64_t pid) {
   return fields.size() > kStartTime ? fields[kStartTime] : "";
 }
 
-/// Name or address of rank 0's host, among several. Throws ConfigError if there is none that this host can
-/// find: at once, for otherwise rank 0 would wait for ranks that cannot find it.
+}  // namespace
+
 std::string host_of_rank_0(const RankEnvironment& environment) {
   const auto& [addr, guess] = std::tie(environment.master_addr, environment.launcher_addr);
   if (guess.empty()) {
@@ -49,15 +49,16 @@ std::string host_of_rank_0(const RankEnvironment& environment) {
                       kSetAddress);
   }
   if (!addr.empty() && is_known_host(addr)) return addr;
-  if (environment.rank != 0 || is_own_address(guess)) return guess;
+  std::istringstream addresses(guess);
+  for (std::string address; std::getline(addresses, address, ',');)
+    if (environment.rank == 0 ? is_own_address(address) : has_route(address)) return address;
+  if (environment.rank != 0) return guess.substr(0, guess.find(','));
   throw ConfigError(
       fmt::format("{}, and rank 0 is on {}, not at {}, where {} runs",
                   addr.empty() ? "MASTER_ADDR is not set" : fmt::format("cannot find host '{}'", addr),
                   host_name(), guess, to_string(environment.launcher)),
       kSetAddress);
 }
-
-}  // namespace
 
 Rendezvous::Rendezvous(const RankEnvironment& environment, OpenAgentStore open_agent_store)
     : hosts_(environment.rank == 0 && !environment.supervised),

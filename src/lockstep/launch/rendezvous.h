@@ -35,6 +35,10 @@ namespace lockstep::launch {
 using OpenAgentStore = std::function<std::shared_ptr<comm::Store>(const std::string& host, int port,
                                                                   std::chrono::duration<double> timeout)>;
 
+/// Name or address of rank 0's host, among several. Throws ConfigError if there is none that this host can
+/// find: at once, for otherwise rank 0 would wait for ranks that cannot find it.
+std::string host_of_rank_0(const RankEnvironment& environment);
+
 /// Finds the server of a job from its environment (step 2 above). The private folder is below the temporary
 /// folder.
 class Rendezvous {

@@ -109,11 +109,10 @@ plots::Chart drawing(const topology::System& system, const plots::ChartForm& for
   const std::string name = system.host.empty() ? "host" : system.host;
   double y = draw_hosts(canvas, {&system}, {name}, {0}, form.width, tops, shades);
   y += draw_gpu_legend(canvas, y, shades);
-  return plots::drawn(
-      {.title = "What " + name + " looks like",
-       .description = fmt::format("{}, {}.", results::counted(std::ssize(system.packages), "socket"),
-                                  results::counted(system.map.gpus(), "GPU"))},
-      canvas, form, y);
+  return plots::drawn({.title = "What " + name + " looks like",
+                       .description = fmt::format("{}, {}.", counted(std::ssize(system.packages), "socket"),
+                                                  counted(system.map.gpus(), "GPU"))},
+                      canvas, form, y);
 }
 
 plots::Chart drawing(const Record& record, const plots::ChartForm& form) {
@@ -172,10 +171,10 @@ plots::Chart drawing(const Record& record, const plots::ChartForm& form) {
     y += draw_legend(canvas, {kPad, y + 10}, classes, kind == std::string(kNetwork) ? "" : "4 3");
   }
   y += draw_gpu_legend(canvas, y, shades);
-  plots::Chart chart{.title = "What connects the ranks",
-                     .description = fmt::format("{} on {}; an arc for each pair.",
-                                                results::counted(std::ssize(record.ranks), "rank"),
-                                                results::counted(std::ssize(record.hosts), "host"))};
+  plots::Chart chart{
+      .title = "What connects the ranks",
+      .description = fmt::format("{} on {}; an arc for each pair.", counted(std::ssize(record.ranks), "rank"),
+                                 counted(std::ssize(record.hosts), "host"))};
   if (pairs.size() == kMostArcs) chart.notes.push_back(fmt::format("The {} slowest pairs.", kMostArcs));
   for (const Pair& pair : pairs) {
     if (pair.share >= 0.75 || chart.notes.size() > 3) break;

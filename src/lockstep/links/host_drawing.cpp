@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/base/units.h"
 #include "lockstep/results/tables/numbers.h"
 
 namespace lockstep::links {
@@ -105,10 +106,9 @@ void HostDrawing::draw_sockets(double y) {
     if (i > 0) canvas_.line({box.x - kPad, y + kSocket / 2}, {box.x, y + kSocket / 2}, Colour::kAxis, 3);
     canvas_.rect(box, Colour::kSurface, 1, 3, package.processor);
     const auto letters = static_cast<size_t>((box.width - kPad) / 7);
-    canvas_.text(
-        {box.x + 6, y + 16},
-        plots::clip(fmt::format("socket {}: {}", i, results::counted(package.cores, "core")), letters),
-        {.size = plots::kSmallTextSize});
+    canvas_.text({box.x + 6, y + 16},
+                 plots::clip(fmt::format("socket {}: {}", i, counted(package.cores, "core")), letters),
+                 {.size = plots::kSmallTextSize});
     canvas_.text({box.x + 6, y + 32}, plots::clip(package.processor, letters),
                  {.colour = Colour::kMuted, .size = plots::kSmallTextSize});
   }

@@ -70,9 +70,7 @@ void summarize(Record& record) {
 }
 
 std::string to_json(const Record& record) {
-  Json json{{"schema", kSchema}, {"schema_version", kSchemaVersion}};
-  json.update(encode(record));
-  return json_text(json);
+  return json_text(encode_after({{"schema", kSchema}, {"schema_version", kSchemaVersion}}, record));
 }
 
 bool is_record_file(const std::filesystem::path& path) {
@@ -86,11 +84,7 @@ Record from_json(std::string_view text, std::string_view name) {
   const JsonNode root(document, name);
   if (!document.is_object() || root["schema"].text_or("") != kSchema)
     throw Error(fmt::format("'{}' is JSON, but no file of measured links", name), kAdvice);
-  if (const int version = root["schema_version"].count(1); version > kSchemaVersion) {
-    throw Error(fmt::format("'{}' is of schema version {}; this lockstep reads up to {}", name, version,
-                            kSchemaVersion),
-                "Use the lockstep that wrote it, or a newer one.");
-  }
+  root["schema_version"].version(kSchemaVersion);
   Record record;
   decode(root, record);
   check(root, record);

@@ -129,9 +129,8 @@ results::Document tables(const Record& record) {
     if (std::string text = kind_text(record, kind); !text.empty()) kinds.push_back(std::move(text));
   }
   results::Document document = results::Remark{
-      "", fmt::format(
-              "{} on {}, messages of {}: {} as a rule.", results::counted(std::ssize(record.ranks), "rank"),
-              results::counted(std::ssize(record.hosts), "host"), record.backend, fmt::join(kinds, "; "))};
+      "", fmt::format("{} on {}, messages of {}: {} as a rule.", counted(std::ssize(record.ranks), "rank"),
+                      counted(std::ssize(record.hosts), "host"), record.backend, fmt::join(kinds, "; "))};
   for (const std::string& warning : record.warnings)
     document.add(results::Remark{"Warning: ", warning + "."});
   for (const std::string& note : shared_links(record)) document.add(results::Remark{"", note});

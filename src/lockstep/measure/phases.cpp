@@ -126,10 +126,14 @@ class StepAnalysis {
           delay_before_s = std::max(delay_before_s, delay_s[before]);
       }
       punctual_s.push_back(lane_free_s + std::max(0.0, own[i].ended_s - transfer(rank, i).begin_s));
-      const bool blocks = std::ranges::any_of(exposed, [&](const Stretch& stretch) {
+      const auto blocked = std::ranges::find_if(exposed, [&](const Stretch& stretch) {
         return own[i].ended_s > stretch.begin_s && own[i].ended_s <= stretch.end_s;
       });
-      delay_s.push_back(blocks ? delay_before_s + std::max(0.0, own[i].ended_s - punctual_s[i]) : 0);
+      // Nothing waits for it before the stretch begins.
+      delay_s.push_back(blocked == exposed.end()
+                            ? 0
+                            : delay_before_s +
+                                  std::max(0.0, own[i].ended_s - std::max(punctual_s[i], blocked->begin_s)));
       most_s = std::max(most_s, delay_s.back());
     }
     return most_s;

@@ -80,17 +80,28 @@ std::vector<RecordedGradient> gradients_of_buckets(const JsonNode& breakdown) {
   return gradients;
 }
 
+/// Samples of a rank in a step.
+int64_t batch_of(const JsonNode& run) {
+  const int64_t batch = run["batch_per_rank"].whole(1, kMostBatch);
+  const JsonNode passes = run["accumulate"];
+  return passes.missing() ? batch : batch * passes.whole(1, kMostBatch / batch);
+}
+
 /// Those that the trace of a recorded training shows one by one, or else its buckets.
 std::vector<RecordedGradient> gradients_of(const JsonNode& run) {
   const JsonNode recorded = run["recorded"], breakdown = run["breakdown"];
   if (breakdown.missing() || breakdown["ranks"].elements().empty()) return {};
   if (recorded.missing() || recorded["gradients"].elements().empty()) return gradients_of_buckets(breakdown);
-  const double backward_s = seconds(breakdown["phases"]["backward_s"]);
+  const double backward_s = seconds(breakdown["ranks"].elements().front()["phases"]["backward_s"]);
+  double last_s = 0;
+  for (const JsonNode& gradient : recorded["gradients"].elements())
+    last_s = std::max(last_s, seconds(gradient["after_backward_s"]));
   std::vector<RecordedGradient> gradients;
   for (const JsonNode& gradient : recorded["gradients"].elements()) {
-    const double after_s = seconds(gradient["after_backward_s"]);
+    // Times are those of the last of several backward passes.
+    const double before_end_s = last_s - seconds(gradient["after_backward_s"]);
     gradients.push_back({.shape = {gradient["elements"].whole(1, kMostElements)},
-                         .ready = backward_s > 0 ? std::min(1.0, after_s / backward_s) : 1});
+                         .ready = backward_s > 0 ? std::max(0.0, 1 - before_end_s / backward_s) : 1});
   }
   std::ranges::stable_sort(gradients, {}, &RecordedGradient::ready);
   return gradients;
@@ -104,7 +115,7 @@ void keep_most_ranks(std::vector<Candidate>& rows) {
   const auto job_of = [](const Candidate& row) {
     const JsonNode& run = row.first;
     return std::tuple(run["model"].text(), run["strategy"].text_or(""),
-                      run["batch_per_rank"].whole(1, kMostBatch));
+                      run["batch_per_rank"].whole(1, kMostBatch), batch_of(run));
   };
   const auto ranks_of = [](const Candidate& row) { return row.first["ranks"].count(1); };
   const auto is_other = [&](const Candidate& row) { return job_of(row) != job_of(rows.front()); };
@@ -141,7 +152,7 @@ RecordedTraining read_recorded_training(const std::string& path) {
   RecordedTraining training{.path = path,
                             .name = run["model"].text(),
                             .unit = run["unit"].text_or("image"),
-                            .batch = run["batch_per_rank"].whole(1, kMostBatch),
+                            .batch = batch_of(run),
                             .gradients = gradients,
                             .ranks = steps_of(run),
                             .on_processor = run["device"].text_or("cpu") == "cpu"};

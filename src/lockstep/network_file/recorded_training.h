@@ -29,6 +29,7 @@ struct RecordedTraining {
   /// The network's name in the file.
   std::string name;
   std::string unit;
+  /// Samples of a rank in a step, in which a replay has one backward pass.
   int64_t batch = 1;
   /// In the order in which they became final.
   std::vector<RecordedGradient> gradients;

@@ -83,12 +83,12 @@ std::vector<size_t> bucket_lanes(const std::vector<BucketTimes>& buckets) {
 }
 
 /// The ranks to show: kMostRanks from the first to the last, spread evenly, and the straggler.
-std::vector<size_t> chosen_ranks(const results::Breakdown& breakdown) {
-  const size_t all = breakdown.ranks.size(), most = std::min(all, kMostRanks);
+std::vector<size_t> chosen_ranks(const results::Run& run) {
+  const size_t all = run.breakdown->ranks.size(), most = std::min(all, kMostRanks);
   std::set<size_t> chosen;
   for (size_t i = 0; i < most; ++i) chosen.insert(most == 1 ? 0 : i * (all - 1) / (most - 1));
-  if (breakdown.straggler && static_cast<size_t>(*breakdown.straggler) < all)
-    chosen.insert(*breakdown.straggler);
+  for (size_t i = 0; i < all; ++i)
+    if (run.is_straggler(i)) chosen.insert(i);
   return {chosen.begin(), chosen.end()};
 }
 
@@ -179,7 +179,7 @@ Chart buckets_chart(const Sources& sources, const ChartForm& form) {
   }
   chart.title += ": " + with_ranks(*run);
   const results::Breakdown& breakdown = *run->run->breakdown;
-  const std::vector<size_t> ranks = chosen_ranks(breakdown);
+  const std::vector<size_t> ranks = chosen_ranks(*run->run);
 
   RowFrame::Layout layout{.right = 12, .gap = 12};
   std::vector<const results::PhaseTimes*> means;
@@ -191,8 +191,8 @@ Chart buckets_chart(const Sources& sources, const ChartForm& form) {
     buckets.push_back(usable_buckets(breakdown.ranks[rank]));
     lanes.push_back(bucket_lanes(buckets.back()));
     const size_t used = lanes.back().empty() ? 0 : *std::ranges::max_element(lanes.back()) + 1;
-    const bool straggler = breakdown.straggler && *breakdown.straggler == static_cast<int>(rank);
-    layout.rows.push_back({fmt::format("rank {}{}", rank, straggler ? " (slowest)" : ""),
+    const char* slowest = run->run->is_straggler(rank) ? " (slowest)" : "";
+    layout.rows.push_back({fmt::format("rank {}{}", run->run->rank_at(rank), slowest),
                            kStrip + 3 + kLane * static_cast<double>(used)});
     end_s = std::max(end_s, end_of(breakdown.ranks[rank]));
   }
@@ -222,7 +222,7 @@ Chart buckets_chart(const Sources& sources, const ChartForm& form) {
     chart.notes.push_back(
         fmt::format("{} of {} are drawn.", ranks.size(), counted(breakdown.ranks.size(), "rank")));
   }
-  if (breakdown.straggler && static_cast<size_t>(*breakdown.straggler) < breakdown.ranks.size())
+  if (std::ranges::any_of(ranks, [&](size_t place) { return run->run->is_straggler(place); }))
     chart.notes.push_back(fmt::format("The others waited for rank {} most.", *breakdown.straggler));
   return drawn(std::move(chart), canvas, form, frame.bottom());
 }

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <initializer_list>
 #include <map>
 #include <set>
 
@@ -24,8 +23,8 @@ struct CurveAxes {
   std::function<std::string(double)> at;
   /// Behind a value of y.
   std::string unit;
-  /// Both ends of the line of perfect scaling; empty: none is drawn.
-  std::optional<std::pair<double, double>> ideal = {};
+  /// Value over x of perfect scaling; 0: no line of it is drawn.
+  double perfect = 0;
   /// Whether values have intervals at all.
   bool measured = true;
   /// x does not concern a curve of one point: it is a level line.
@@ -169,7 +168,7 @@ Chart curves_chart(Chart chart, const ChartForm& form, const std::vector<Curve>&
         fmt::format(" Predicted: {}{} at {}.", number_text(end.speedup), axes.unit, axes.at(end.ranks));
     predicted = true;
   }
-  if (axes.ideal) legend.push_back({"ideal", ideal});
+  if (axes.perfect > 0) legend.push_back({"ideal", ideal});
   if (predicted) {
     legend.push_back(
         {"predicted", {.colour = Colour::kMuted, .dash = kPredictedDash}, LegendEntry::Sample::kBand});
@@ -184,9 +183,9 @@ Chart curves_chart(Chart chart, const ChartForm& form, const std::vector<Curve>&
                        .legend = std::move(legend),
                        .x_margin = 14 + kApart / 2 * static_cast<double>(crowd_of(curves).size())},
                       axes.x, axes.y);
-  if (axes.ideal) {
-    const auto [least, most] = *axes.ideal;
-    canvas.polyline({frame.at(least, least), frame.at(most, most)}, ideal);
+  if (axes.perfect > 0) {
+    const auto [least, most] = std::ranges::minmax(xs_of(curves));
+    canvas.polyline({frame.at(least, least * axes.perfect), frame.at(most, most * axes.perfect)}, ideal);
   }
   const bool goes_on = draw_curves(canvas, frame, curves, styles, axes);
   const std::string note = axes.measured ? interval_note(goes_on, curves) : "";
@@ -292,25 +291,27 @@ Chart speedup_chart(const Sources& sources, const ChartForm& form) {
         chart.title, "no run has a speed-up: that needs the rate of one rank without a strategy",
         "Measure with `lockstep bench --ranks 1,2,4`, which adds that control run by itself.");
   }
-  chart.description =
-      "How many times faster than one rank the job runs, on log2 axes, with the line of a perfect speed-up.";
-  if (any_run(sources, [](const results::Run& run) {
-        return run.baseline && run.baseline->strategy == results::kSingle;
-      }))
-    chart.notes.push_back("Speed-up is relative to one rank without a strategy, alone on the machine.");
+  const std::map<int, std::string> baselines = baselines_of(sources);
+  const bool alike = baselines.size() == 1;
+  const std::string baseline = alike ? baselines.begin()->second : "the baseline";
+  chart.description = fmt::format("How many times faster than {} the job runs, on log2 axes{}.", baseline,
+                                  alike ? ", with the line of a perfect speed-up" : "");
+  chart.notes.push_back(fmt::format("Speed-up is relative to {}, alone on the machine.", baseline));
   if (any_run(sources, [](const results::Run& run) { return run.stated_speedup.has_value(); }))
     chart.notes.push_back("Published speed-ups are as stated; the tables have those of the rates, too.");
   // The axis must hold the line of perfect scaling, too.
+  const double perfect = alike ? 1.0 / baselines.begin()->first : 0;
   const auto [least, most] = std::ranges::minmax(xs_of(curves));
-  const ValueRange range = range_of(curves);
-  return curves_chart(std::move(chart), form, curves,
-                      {.x = Scale::log_at(xs_of(curves)),
-                       .y = Scale::log2(std::min(range.low, least), std::max(range.high, most)),
-                       .x_title = "ranks (log scale)",
-                       .y_title = "speed-up, times one rank (log scale)",
-                       .at = in_ranks,
-                       .unit = " times",
-                       .ideal = std::pair(least, most)});
+  const auto [low, high] = range_of(curves);
+  return curves_chart(
+      std::move(chart), form, curves,
+      {.x = Scale::log_at(xs_of(curves)),
+       .y = Scale::log2(alike ? std::min(low, least * perfect) : low, std::max(high, most * perfect)),
+       .x_title = "ranks (log scale)",
+       .y_title = fmt::format("speed-up, times {} (log scale)", perfect == 1 ? "one rank" : baseline),
+       .at = in_ranks,
+       .unit = " times",
+       .perfect = perfect});
 }
 
 Chart throughput_chart(const Sources& sources, const ChartForm& form) {

@@ -9,8 +9,10 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/base/units.h"
 #include "lockstep/plots/text.h"
 #include "lockstep/results/record/summarize.h"
+#include "lockstep/results/tables/tables.h"
 
 namespace lockstep::plots {
 namespace {
@@ -116,6 +118,23 @@ std::vector<std::vector<LabelledRun>> by_network(const std::vector<LabelledRun>&
 
 std::vector<Curve> throughput_curves(const Sources& sources) {
   return curves_of(sources, [](const Run& run) { return rate_at(run.ranks, run); });
+}
+
+std::map<int, std::string> baselines_of(const Sources& sources) {
+  std::map<int, std::string> found;
+  for (const std::vector<NamedRecord>* records : {&sources.records, &sources.published}) {
+    for (const NamedRecord& named : *records) {
+      for (const Run& run : named.record.runs) {
+        if (!run.baseline || !run.speedup) continue;
+        const std::string words = results::baseline_words(run);
+        const auto [at, fresh] = found.emplace(run.baseline->ranks, words);
+        if (!fresh && at->second != words)
+          at->second = at->first == 1 ? "one rank" : counted(at->first, "rank");
+      }
+    }
+  }
+  if (found.empty()) found.emplace(1, "one rank");
+  return found;
 }
 
 std::vector<Curve> speedup_curves(const Sources& sources) {

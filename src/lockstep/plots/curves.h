@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -51,6 +52,9 @@ struct Curve {
 std::vector<Curve> throughput_curves(const Sources& sources);
 /// Known speed-ups over ranks, with their forecasts. `single`, which is 1 by definition, is left out.
 std::vector<Curve> speedup_curves(const Sources& sources);
+/// Ranks of what all speed-ups are relative to, at least one, in words: "one rank without a strategy", "2
+/// ranks with ddp".
+std::map<int, std::string> baselines_of(const Sources& sources);
 /// Rates over a setting that was swept, without `single` and published ones.
 struct SettingCurves {
   const results::Setting* setting = nullptr;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/base/units.h"
 #include "lockstep/plots/chart.h"
 #include "lockstep/plots/curves.h"
 #include "lockstep/plots/frame.h"
@@ -24,6 +25,8 @@ struct RunSteps {
   LabelledRun run;
   std::vector<double> sorted_s;
   double quantile(double percent) const { return measure::percentile_of_sorted(sorted_s, percent); }
+  /// That of the table: launches count alike.
+  double median_s() const { return run.run->step_s.p50.value_or(quantile(50)); }
   /// Ends of the axis for this run: a few far outliers would squeeze all the rest into a corner.
   double shown_high_s() const {
     const double median = quantile(50);
@@ -105,11 +108,12 @@ void draw_box(Canvas& canvas, const RowFrame& frame, const Box& row, const RunSt
   canvas.line({x(5), middle}, {x(95), middle}, Colour::kBlue, 1.5);
   const std::string tooltip = fmt::format(
       "{}: {}, p50 {}, middle half {} to {}, p95 {}", with_ranks(steps.run),
-      counted(static_cast<int64_t>(steps.sorted_s.size()), "step"), time_text(steps.quantile(50)),
+      counted(static_cast<int64_t>(steps.sorted_s.size()), "step"), time_text(steps.median_s()),
       time_text(steps.quantile(25)), time_text(steps.quantile(75)), time_text(steps.run.run->step_s.p95));
   canvas.rect({x(25), row.bottom() - kBoxHeight, std::max(1.5, x(75) - x(25)), kBoxHeight}, Colour::kBlue, 1,
               1, tooltip);
-  canvas.line({x(50), row.bottom() - kBoxHeight - 3}, {x(50), row.bottom() + 2}, Colour::kInk, 2.5);
+  const double median = frame.x(steps.median_s() * unit);
+  canvas.line({median, row.bottom() - kBoxHeight - 3}, {median, row.bottom() + 2}, Colour::kInk, 2.5);
 }
 
 /// Draws the runs of a network on an axis of their own, from `top` on. `named`: below the network's name.
@@ -169,7 +173,7 @@ Chart distribution_chart(const Sources& sources, const ChartForm& form) {
     for (const RunSteps& run : network) {
       beyond += run.beyond();
       if (described++ >= 8) continue;
-      chart.description += fmt::format(" {}: median {}.", with_ranks(run.run), time_text(run.quantile(50)));
+      chart.description += fmt::format(" {}: median {}.", with_ranks(run.run), time_text(run.median_s()));
     }
   }
   chart.notes.push_back("The line reaches from the 5th to the 95th percentile.");

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/base/units.h"
 #include "lockstep/plots/page.h"
 #include "lockstep/plots/text.h"
 

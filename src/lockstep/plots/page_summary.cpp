@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/base/units.h"
 #include "lockstep/plots/page.h"
 #include "lockstep/plots/text.h"
 #include "lockstep/results/tables/notices.h"

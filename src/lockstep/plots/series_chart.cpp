@@ -5,10 +5,12 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/base/units.h"
 #include "lockstep/plots/chart.h"
 #include "lockstep/plots/curves.h"
 #include "lockstep/plots/frame.h"
 #include "lockstep/plots/text.h"
+#include "lockstep/results/record/launches.h"
 
 namespace lockstep::plots {
 namespace {
@@ -38,6 +40,8 @@ std::vector<Panel> choose_panels(const Sources& sources, std::vector<std::string
     }
   }
   if (runs.size() > last.size() && !last.empty()) notes.push_back("Shown are the runs with the most ranks.");
+  if (std::ranges::any_of(last, [](const LabelledRun& run) { return results::launches(*run.run) > 1; }))
+    notes.push_back("Steps of several launches stand one after another, after the warm-up of all.");
   std::vector<Panel> panels;
   for (const LabelledRun& run : most_telling(std::move(last), kMostPanels, notes))
     panels.push_back({run, step_series(*run.run)});
@@ -153,7 +157,8 @@ DrawnPanel draw_panel(Canvas& canvas, const ChartForm& form, const Panel& panel,
             {.colour = Colour::kMuted, .width = 1.25}, per_second, y_high);
   draw_part(canvas, frame, panel.series.measured_s, 0, bins, {.colour = Colour::kBlue, .width = 1.25},
             per_second, y_high);
-  const double median = measure::percentile(panel.series.measured_s, 50);
+  // That of the table: launches count alike.
+  const double median = run.step_s.p50.value_or(measure::percentile(panel.series.measured_s, 50));
   canvas.line({left, frame.at(0, median * per_second).y}, {right, frame.at(0, median * per_second).y},
               Colour::kVermillion, 1.75, "7 4");
   const auto beyond = [&](double step_s) { return step_s * per_second > y_high; };

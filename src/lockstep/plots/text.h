@@ -8,8 +8,6 @@
 
 namespace lockstep::plots {
 
-using results::count_text;
-using results::counted;
 using results::grouped_text;
 using results::kMissing;
 using results::number_text;

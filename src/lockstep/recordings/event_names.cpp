@@ -54,6 +54,7 @@ EventRole role_of(EventKind kind, std::string_view name) {
       if (name == "record_param_comms") return EventRole::kNote;
       if (starts("aten::conv") || name == "aten::linear" || name == "aten::embedding")
         return EventRole::kLayer;
+      if (starts("Torch-Compiled Region") || name == "CompiledFunction") return EventRole::kCompiled;
       return EventRole::kPlain;
     case EventKind::kKernel:
       return contains(name, "nccl") || contains(name, "Nccl") ? EventRole::kCommunication : EventRole::kPlain;

@@ -34,6 +34,8 @@ enum class EventRole : uint8_t {
   kLoader,
   /// Forward of a data-parallel module.
   kForward,
+  /// A compiled function, whose layers are not seen: "Torch-Compiled Region: 0/0".
+  kCompiled,
   /// A node that autograd's engine evaluates.
   kBackward,
   /// The node that adds up a parameter's gradient.

@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "lockstep/measure/stretches.h"
 
@@ -241,12 +242,18 @@ class Stamper {
     for (const StepMarks& step : marks.steps) {
       auto& gradients = by_step.emplace_back();
       const Pass& pass = step.passes.back();
+      measure::StepStamps stamps;
+      set_pass(stamps, pass, kNever);
+      const double forward_s = on_device() ? stamps.forward_s : pass.forward_s;
+      double from_host_s = pass.forward_s, ended_s = forward_s;
       const auto seconds = [&](int64_t time_ns) { return seconds_since(origin_ns_, time_ns); };
       const auto first = std::ranges::lower_bound(
           all, pass.forward_s, {}, [&](const Event* event) { return seconds(event->begin_ns); });
-      for (auto event = first; event != all.end() && seconds((*event)->end_ns) <= pass.backward_s; ++event)
-        gradients.push_back(
-            {trace_.details_of(**event)->elements, seconds((*event)->end_ns) - pass.forward_s});
+      for (auto event = first; event != all.end() && seconds((*event)->end_ns) <= pass.backward_s; ++event) {
+        const double host_s = seconds((*event)->end_ns);
+        ended_s = on_device() ? device_end_s(std::exchange(from_host_s, host_s), host_s, ended_s) : host_s;
+        gradients.push_back({trace_.details_of(**event)->elements, ended_s - forward_s});
+      }
       ++counts[gradients.size()];
     }
     const size_t usual =

@@ -25,11 +25,7 @@ bool is_rank_file(const std::filesystem::path& path) {
 RankFile parse_rank_file(std::string_view text, const std::string& name) {
   const nlohmann::json document = parse_json(text, name, kRecordingAdvice);
   const JsonNode root(document, name);
-  const int version = root[kVersionKey].count(1);
-  if (version > kVersion)
-    throw Error(fmt::format("'{}' is of version {} of recordings; this lockstep reads version {}", name,
-                            version, kVersion),
-                "Use the lockstep that wrote it, or a newer one.");
+  root[kVersionKey].version(kVersion);
   RankFile file;
   decode(root, file);
   if (file.rank >= file.world) root["rank"].refuse(fmt::format("a rank below world, {}", file.world));

@@ -61,14 +61,18 @@ class StepFinder {
     updates_ = outermost(trace, EventRole::kOptimizer, track_);
     numbered_ = outermost(trace, EventRole::kProfilerStep, track_);
     loaders_ = outermost(trace, EventRole::kLoader, track_);
+    int64_t outside_ns = INT64_MIN;
     for (const Event& event : trace.events) {
-      if (event.role == EventRole::kBackward || event.role == EventRole::kGradient)
-        backward_.push_back(&event);
+      const bool backward = event.role == EventRole::kBackward || event.role == EventRole::kGradient;
+      if (backward) backward_.push_back(&event);
       if (event.track != *track_) continue;
-      const bool operation = event.kind == EventKind::kOperator && event.role != EventRole::kBackward &&
-                             event.role != EventRole::kGradient;
+      const bool operation = event.kind == EventKind::kOperator && !backward;
       if (operation || event.role == EventRole::kForward) operations_.push_back(&event);
-      if (event.role == EventRole::kLayer || event.role == EventRole::kForward) forwards_.push_back(&event);
+      // Backward may repeat layers, and what is compiled may call others, as an optimizer does.
+      const bool compiled = event.role == EventRole::kCompiled;
+      const bool forward = compiled || event.role == EventRole::kLayer || event.role == EventRole::kForward;
+      if (forward && event.begin_ns >= outside_ns) forwards_.push_back(&event);
+      if (backward || compiled) outside_ns = std::max(outside_ns, event.end_ns);
     }
   }
 
@@ -76,6 +80,7 @@ class StepFinder {
     // A loader that is asked now and then says nothing about batches.
     marks_.has_loader = 3 * loaders_.size() >= std::max({ends_.size(), updates_.size(), numbered_.size()}) &&
                         !loaders_.empty();
+    mark_batches();
     if (!ends_.empty()) {
       add_marked();
     } else if (!updates_.empty()) {
@@ -166,21 +171,47 @@ class StepFinder {
     return true;
   }
 
-  /// Begins of batches: at every next of a loader that is followed by operations of a forward pass, and at
-  /// the begin of the step.
+  /// Finds what batches may begin with: forward passes, and where a loader is in use, its nexts.
+  void mark_batches() {
+    const Events modules = outermost(trace_, EventRole::kForward, track_);
+    if (marks_.has_loader) batch_marks_ = loaders_;
+    const Events& forwards = marks_.has_loader || modules.empty() ? forwards_ : modules;
+    batch_marks_.insert(batch_marks_.end(), forwards.begin(), forwards.end());
+    std::ranges::stable_sort(batch_marks_, {}, &Event::begin_ns);
+  }
+
+  /// Begins of batches: at every next of a loader that follows a forward pass; at a forward pass that follows
+  /// a backward one, without a loader or where it was asked for several batches before; and at the begin of
+  /// the step.
   std::vector<int64_t> batches_in(int64_t begin_ns, int64_t end_ns) const {
-    const auto& marks = marks_.has_loader ? loaders_ : data_parallel_forwards();
-    const auto [first, last] = beginning_in(marks, begin_ns, end_ns);
+    const auto [first, last] = beginning_in(batch_marks_, begin_ns, end_ns);
     std::vector<int64_t> begins{begin_ns};
+    int64_t fetched = 0;
+    bool has_forward = false;
     for (auto mark = first; mark != last; ++mark) {
       const int64_t at_ns = (*mark)->begin_ns;
+      const bool loads = (*mark)->role == EventRole::kLoader;
       // What precedes the first batch belongs to it, as do loaders that are asked one after the other.
-      const EventRole any = (*mark)->role;
-      const bool worked = any == EventRole::kLoader ? any_in(forwards_, begins.back(), at_ns)
-                                                    : any_in(backward_, begins.back(), at_ns);
+      const bool worked = loads ? has_forward : worked_before(**mark, begins.back(), fetched);
       if (worked) begins.push_back(at_ns);
+      if (loads) {
+        ++fetched;
+      } else if (fetched > 0 && (worked || !has_forward)) {
+        --fetched;
+      }
+      has_forward = !loads;
     }
     return begins;
+  }
+
+  /// Whether the batch that began at `begin_ns` was through its backward pass before a forward pass.
+  bool worked_before(const Event& forward, int64_t begin_ns, int64_t fetched) const {
+    if (!any_in(backward_, begin_ns, forward.begin_ns)) return false;
+    if (!marks_.has_loader && forward.role == EventRole::kForward) return true;
+    // An update in between is that of another network, which has the same batch.
+    const auto [update, last] = beginning_in(updates_, begin_ns, forward.begin_ns);
+    const bool updated = update != last && (*update)->end_ns <= forward.begin_ns;
+    return !updated && (fetched > 0 || !marks_.has_loader);
   }
 
   /// When the first batch of a step is asked for; what a script does before (averages of weights, metrics,
@@ -192,11 +223,6 @@ class StepFinder {
     if (!marks_.steps.empty() && marks_.steps.back().index + 1 == ended_)
       marks_.steps.back().end_s = seconds(asked_ns);
     return asked_ns;
-  }
-
-  const Events& data_parallel_forwards() const {
-    if (module_forwards_.empty()) module_forwards_ = outermost(trace_, EventRole::kForward, track_);
-    return module_forwards_;
   }
 
   /// `certain`: its begin is in the trace.
@@ -262,8 +288,7 @@ class StepFinder {
   const KinetoTrace& trace_;
   int64_t origin_ns_;
   std::optional<uint32_t> track_;
-  Events ends_, updates_, numbered_, loaders_, backward_, operations_, forwards_;
-  mutable Events module_forwards_;
+  Events ends_, updates_, numbered_, loaders_, backward_, operations_, forwards_, batch_marks_;
   TraceMarks marks_;
   int64_t ended_ = 0;
 };

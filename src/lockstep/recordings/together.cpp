@@ -19,15 +19,23 @@ using Signature = std::vector<std::pair<std::string, std::string>>;
 /// Whether a collective involves all the ranks that were recorded, as far as the trace says.
 bool involves(const Collective& collective, const std::vector<PlacedSteps>& ranks) {
   const std::vector<int> members = ranks_in_text(collective.group_ranks);
-  return members.empty() || std::ranges::all_of(ranks, [&](const PlacedSteps& each) {
-           return std::ranges::find(members, each.rank) != members.end();
-         });
+  if (members.empty()) return true;
+  // PyTorch lists the first 30, in order.
+  const bool more = collective.group_ranks.find("...") != std::string::npos;
+  return std::ranges::all_of(ranks, [&](const PlacedSteps& each) {
+    return (more && each.rank > members.back()) || std::ranges::find(members, each.rank) != members.end();
+  });
 }
 
 /// Whether none can end before every rank has begun.
 bool waits_for_all(const std::string& kind) {
   return kind == "all-reduce" || kind == "all-gather" || kind == "reduce-scatter" || kind == "all-to-all" ||
          kind == "barrier";
+}
+
+[[noreturn]] void refuse_disjoint() {
+  throw Error("the traces of the ranks have no step in common",
+              "Record the same steps on all ranks, or import the trace of one rank.");
 }
 
 /// Number of steps by which `other` is ahead of `first`: its step i + shift is the step i of `first`.
@@ -37,6 +45,10 @@ std::ptrdiff_t shift_of(const RankSteps& first, const RankSteps& other) {
     const auto same = std::ranges::find(other.numbers, first.numbers[i]);
     if (same != other.numbers.end()) return (same - other.numbers.begin()) - static_cast<std::ptrdiff_t>(i);
   }
+  const auto is_numbered = [](const RankSteps& rank) {
+    return std::ranges::none_of(rank.numbers, [](int64_t number) { return number < 0; });
+  };
+  if (is_numbered(first) && is_numbered(other)) refuse_disjoint();
   // Coupled ranks end a step at about the same time.
   std::vector<double> distances_s;
   const auto ends = [](const RankSteps& rank, std::ptrdiff_t i) {
@@ -73,10 +85,7 @@ int align(std::vector<PlacedSteps>& ranks) {
     last = std::min(last, count - shifts[i]);
     most = std::max(most, static_cast<size_t>(count));
   }
-  if (first >= last) {
-    throw Error("the traces of the ranks have no step in common",
-                "Record the same steps on all ranks, or import the trace of one rank.");
-  }
+  if (first >= last) refuse_disjoint();
   for (size_t i = 0; i < ranks.size(); ++i) {
     const auto cut = [&](auto& list) {
       list.erase(list.begin() + (last + shifts[i]), list.end());

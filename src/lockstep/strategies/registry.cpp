@@ -157,10 +157,4 @@ std::optional<ConfigError> why_not_on_gpu(const std::string& strategy, const Str
   return std::nullopt;
 }
 
-std::string why_not_recordable(const Traits& traits, const comm::Communicator* communicator) {
-  if (!traits.not_recordable.empty()) return traits.not_recordable;
-  if (!traits.communicates || communicator == nullptr || communicator->capabilities().gpu_queues) return "";
-  return fmt::format("over {} the host waits in every step", communicator->backend());
-}
-
 }  // namespace lockstep::strategies

@@ -46,8 +46,7 @@ struct Traits {
   bool applies_on_arrival = false;
   /// Why the strategy cannot use a scaled loss (fp16); empty if it can.
   std::string no_loss_scale;
-  /// Why a step on a GPU cannot be recorded into a CUDA graph over any backend; empty if it can
-  /// (why_not_recordable() also considers the backend).
+  /// Why a step on a GPU cannot be recorded into a CUDA graph over any backend; empty if it can.
   std::string not_recordable;
   /// Steps to train before a step is recorded: momenta are written in the first one, the order of buckets is
   /// agreed on after it, and a communicator connects when an operation is new.
@@ -182,10 +181,5 @@ struct GpuUse {
 /// The reason why a strategy cannot train in this way, with advice; absent if it can.
 std::optional<ConfigError> why_not_on_gpu(const std::string& strategy, const StrategyOptions& options,
                                           const GpuUse& use);
-
-/// The reason why a step of a strategy with these traits cannot be recorded into a CUDA graph if it
-/// communicates over `communicator` (null: it does not communicate); empty if it can be, after
-/// Traits::steps_before_recording steps.
-std::string why_not_recordable(const Traits& traits, const comm::Communicator* communicator);
 
 }  // namespace lockstep::strategies

@@ -125,6 +125,25 @@ TEST(CollectiveTableTest, the_slower_of_library_and_network_counts) {
   EXPECT_NEAR(table.time(kAllReduce, {4, 1}, 1e7).total_s(), 6 * 5e-6 + 1.5 * 1e7 / 1e10, 1e-9);
 }
 
+TEST(CollectiveTableTest, a_change_is_of_the_network_where_it_is_used) {
+  CollectiveTable table = ring_table({20e-6, 1e9}, {2});
+  const LinkChange change{.bandwidth = 2, .latency = 0};
+  EXPECT_NEAR(table.time(kAllReduce, {4, 4}, 1e7, change).total_s(), 1.5 * 1e7 / 2e9, 1e-4);
+  table.set_network({.latency_s = 50e-6, .bytes_per_s = 1e8}, false);
+  EXPECT_NEAR(table.time(kAllReduce, {4, 1}, 1e7, change).transfer_s, 1.5 * 1e7 / 2e8, 1e-9);
+  EXPECT_THAT(table.time(kAllReduce, {4, 1}, 1e7, change).latency_s, DoubleNear(6 * 20e-6, 1e-6));
+  EXPECT_NEAR(table.time(kAllReduce, {4, 1}, 1e7, {.bandwidth = 100}).transfer_s, 1.5 * 1e7 / 1e9, 1e-4);
+}
+
+TEST(CollectiveTableTest, a_time_is_carried_from_the_algorithm_that_was_measured) {
+  CollectiveTable table("nccl");
+  for (const double bytes : {8.0, 1e6}) table.add({8, kAllReduce, bytes, bytes < 10 ? 14e-6 : 189e-6});
+  // From the 14 rounds of a ring to the 8 of a tree, and from 1.75 times the bytes to twice.
+  const CollectiveTime tree = table.time(kAllReduce, {16, 16}, 1e6);
+  EXPECT_NEAR(tree.latency_s, 8e-6, 1e-8);
+  EXPECT_NEAR(tree.transfer_s, 200e-6, 1e-6);
+}
+
 TEST(CollectiveTableTest, an_empty_table_has_no_costs) {
   EXPECT_THROW(CollectiveTable("gloo").time(kAllReduce, {2, 2}, 1), ConfigError);
 }

@@ -1,5 +1,8 @@
 #include "lockstep/predict/jobs/job_model.h"
 
+#include <algorithm>
+#include <tuple>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -114,7 +117,7 @@ TEST(JobModelTest, every_strategy_has_its_step) {
   const auto step_of = [&](const std::string& strategy) {
     return model.step({.placement = {16, 1}, .strategy = strategy});
   };
-  EXPECT_EQ(step_of("ddp").queue.size(), 1u);
+  EXPECT_EQ(step_of("ddp").queue.size(), 3u);
   EXPECT_TRUE(step_of("replicated").updates_on_arrival);
   EXPECT_EQ(step_of("sharded").gather_s.size(), step_of("sharded").queue.size());
   EXPECT_GT(step_of("parameter_server").fetch_s, 0);
@@ -123,6 +126,96 @@ TEST(JobModelTest, every_strategy_has_its_step) {
   EXPECT_EQ(step_of("data_parallel").queue.size(), 0u);
   EXPECT_THROW(step_of("single"), ConfigError);
   EXPECT_THROW(step_of("fsdp"), ConfigError);
+}
+
+/// sample_record() with its ddp row as another strategy.
+JobModel model_of(const std::string& strategy, const std::string& options = "",
+                  const std::string& network = "1gbit,50us") {
+  results::RunRecord record = sample_record();
+  record.runs[1].strategy = strategy;
+  record.runs[1].strategy_options = options;
+  JobProfile profile = read_profiles(record, "a.json", {}).front();
+  CollectiveTable table(profile.backend);
+  table.set_network(parse_network(network), false);
+  return {profile, table};
+}
+
+TEST(JobModelTest, accumulated_batches_are_parts_of_a_global_one) {
+  results::RunRecord record = sample_record();
+  for (results::Run& run : record.runs) {
+    run.accumulate = 2;
+    run.images_per_s *= 2;
+  }
+  JobProfile profile = read_profiles(record, "a.json", {}).front();
+  CollectiveTable table(profile.backend);
+  for (const CollectivePoint& point : profile.points) table.add(point);
+  const JobModel model(profile, table);
+  const Scenario as_measured{.placement = {2, 2}, .global_batch = 32};
+  EXPECT_EQ(model.batch_of(as_measured), 8);
+  EXPECT_TRUE(model.predict(as_measured).measured_s);
+  EXPECT_EQ(model.batch_of(changed(model, as_measured, "batch=2x")), 16);
+  EXPECT_THROW(model.batch_of({.placement = {2, 2}, .global_batch = 3}), ConfigError);
+}
+
+TEST(JobModelTest, a_measured_step_is_of_its_placement) {
+  const JobModel model = sample_model("1gbit,50us");
+  EXPECT_TRUE(model.predict({.placement = {2, 2}}).measured_s);
+  EXPECT_FALSE(model.predict({.placement = {2, 1}}).measured_s);
+}
+
+TEST(JobModelTest, no_bandwidth_of_a_network_speeds_up_the_library) {
+  const JobModel model = sample_model("400gbit,1us");
+  const Scenario scenario{.placement = {16, 1}};
+  EXPECT_NEAR(effects_of(model, scenario, {"bandwidth=4x"}).front().gain, 0, 1e-3);
+  EXPECT_NEAR(effects_of(model, scenario, {"latency=0"}).front().gain, 0, 1e-3);
+  EXPECT_FALSE(model.bandwidth_for(scenario, model.efficiency(scenario) + 0.01));
+  // Without a network the measured link is the one.
+  EXPECT_GT(effects_of(sample_model(), {.placement = {16, 2}}, {"bandwidth=4x"}).front().gain, 0.05);
+}
+
+TEST(JobModelTest, the_measured_cap_of_buckets_changes_nothing) {
+  for (const char* options : {"", "--wire bf16"}) {
+    const JobModel model = model_of("ddp", options);
+    const Scenario as_measured{.placement = {8, 1}};
+    EXPECT_EQ(effects_of(model, as_measured, {"bucket=25"}).front().gain, 0);
+    EXPECT_EQ(model.step(changed(model, as_measured, "bucket=25")).queue.size(), 3u);
+  }
+  // A cap counts fp32: of 6 MiB in bf16 it holds half as much of what was sent.
+  const auto buckets = [](const char* options) {
+    const JobModel model = model_of("replicated", options);
+    return model.step(changed(model, {.placement = {8, 1}}, "bucket=2")).queue.size();
+  };
+  EXPECT_EQ(buckets(""), 3u);
+  EXPECT_EQ(buckets("--wire bf16"), 6u);
+}
+
+TEST(JobModelTest, a_strategy_takes_the_options_that_it_has) {
+  const JobModel model = model_of("replicated", "--overlap off --wire bf16");
+  const Scenario sharded{.placement = {8, 1}, .strategy = "sharded"},
+      ddp{.placement = {8, 1}, .strategy = "ddp"};
+  EXPECT_FALSE(model.step(sharded).overlaps);
+  EXPECT_TRUE(model.step(ddp).overlaps);
+  // sharded has no --wire, so that gradients and values are fp32.
+  const JobStep step = model.step(sharded);
+  const auto sum_of = [](const JobStep& of) {
+    double sum_s = 0;
+    for (const QueuedCollective& collective : of.queue) sum_s += collective.cost_s;
+    return sum_s;
+  };
+  ASSERT_EQ(step.gather_s.size(), 1u);
+  EXPECT_NEAR(sum_of(step) / step.gather_s[0], 1, 0.01);
+  EXPECT_GT(sum_of(step), 0.9 * sum_of(model.step(ddp)));
+  for (const auto& [strategy, has_wire, has_buckets] : {std::tuple{"ddp", true, true},
+                                                        {"sharded", false, true},
+                                                        {"parameter_server", false, true},
+                                                        {"bsp", true, false},
+                                                        {"horovod", true, false}}) {
+    const auto changes = usual_changes(model_of(strategy).profile());
+    EXPECT_EQ(std::ranges::count(changes, "wire=bf16"), has_wire ? 1 : 0) << strategy;
+    EXPECT_EQ(std::ranges::count(changes, "bucket=10"), has_buckets ? 1 : 0) << strategy;
+  }
+  EXPECT_EQ(wire_share("bsp", "--exchange nccl16"), 0.5);
+  EXPECT_EQ(wire_share("ddp", "--exchange nccl16"), 1);
 }
 
 TEST(JobModelTest, a_sharded_rank_updates_its_share_and_busy_cores_hide_no_update) {
@@ -192,6 +285,22 @@ TEST(WhatIfTest, other_words_are_refused) {
   for (const char* change :
        {"bandwidth", "bandwidth=fast", "latency=-1", "wire=int8", "turbo", "batch=0", "compute=2"})
     EXPECT_THROW(changed(model, {.placement = {8, 2}}, change), ConfigError) << change;
+  const auto refusal_of = [](const JobModel& of, int ranks, const char* change) -> std::string {
+    try {
+      changed(of, {.placement = {ranks, 1}}, change);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_THAT(refusal_of(model, 1, "bandwidth=25gbit"), HasSubstr("one rank has no link"));
+  EXPECT_THAT(refusal_of(model_of("horovod"), 2, "bucket=10"), HasSubstr("horovod has no buckets"));
+  CollectiveTable flat("gloo");
+  // What rounding leaves is no transfer.
+  flat.add({2, CollectiveKind::kAllReduce, 8, 1e-3});
+  flat.add({2, CollectiveKind::kAllReduce, 3e6, 1e-3 * (1 + 1e-12)});
+  EXPECT_THAT(refusal_of({model.profile(), flat}, 2, "bandwidth=25gbit"),
+              HasSubstr("do not tell the present bandwidth"));
   for (const char* network : {"25", "25gbit,20", "gbit,20us", ""})
     EXPECT_THROW(parse_network(network), ConfigError);
   EXPECT_DOUBLE_EQ(parse_network("25gbit,20us").bytes_per_s, 25e9 / 8);

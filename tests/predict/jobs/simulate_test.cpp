@@ -111,6 +111,10 @@ TEST(SimulateTest, a_slow_rank_a_thin_link_and_a_lost_host_have_their_price) {
   EXPECT_NEAR(lost, expected, 0.02 * expected);
   EXPECT_LT(lost, 0.97 * whole);
   EXPECT_THROW(simulate(model, {.placement = {2, 2}}, {.lost_host_after = 5}), ConfigError);
+  // Those that are left share the batch of the job.
+  const Simulation strong =
+      simulate(model, {.placement = {8, 2}, .global_batch = 64}, {.steps = 20, .lost_host_after = 1});
+  EXPECT_NEAR(strong.images_per_s, 64 / mean_of(strong.step_s), 1e-6);
 }
 
 TEST(SimulateTest, asynchronous_ranks_queue_at_their_servers) {

@@ -12,6 +12,7 @@
 namespace lockstep::predict {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::SizeIs;
 
@@ -26,7 +27,7 @@ std::string refusal_of(const std::string& text) {
   try {
     read(text);
   } catch (const Error& error) {
-    return error.what();
+    return error.what() + (" | " + error.advice());
   }
   return "accepted";
 }
@@ -123,6 +124,8 @@ TEST(TableFileTest, a_wrong_table_is_refused_in_a_sentence) {
   EXPECT_THAT(refusal_of(R"([{"ranks": 4, "collective": "all_reduce", "bytes": 8, "time_s": null}])"),
               HasSubstr("time_s"));
   EXPECT_THAT(refusal_of("{\"lockstep\": {}}"), HasSubstr("collectives"));
+  EXPECT_THAT(refusal_of("# OSU MPI Allreduce Latency Test v7.3\n# Size  Avg Latency(us)\n8  1.5\n"),
+              AllOf(HasSubstr("how many ranks took part"), HasSubstr("with --import and --ranks")));
 }
 
 }  // namespace

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
 
 #include "lockstep/base/error.h"
 
 namespace lockstep::predict {
 namespace {
+
+/// Of the times that a line is put through, relative to them.
+constexpr double kRoundedTransfer = 1e-6;
 
 /// The constant of the line t = constant + slope * bytes with the smallest relative errors, between 0 and the
 /// smallest time.
@@ -79,8 +83,10 @@ CollectiveTime CollectiveTable::at(const ByRanks::value_type& series, Collective
     time_s = below.time_s * std::pow(above->time_s / below.time_s, share);
   }
   const CollectiveTime there{std::min(points.latency_s, time_s), time_s - std::min(points.latency_s, time_s)};
-  const Algorithm algorithm = library_algorithm(backend_, kind, ranks, bytes);
-  return there.scaled(shape_of(kind, algorithm, measured_ranks), shape_of(kind, algorithm, ranks));
+  const auto shape_at = [&](int count) {
+    return shape_of(kind, library_algorithm(backend_, kind, count, bytes), count);
+  };
+  return there.scaled(shape_at(measured_ranks), shape_at(ranks));
 }
 
 CollectiveTime CollectiveTable::measured(const ByRanks& series, CollectiveKind kind, int ranks,
@@ -121,23 +127,25 @@ CollectiveTime CollectiveTable::points_time(CollectiveKind kind, int ranks, doub
   return {both.latency_s / 2, both.transfer_s / 2};
 }
 
-CollectiveTime CollectiveTable::time(CollectiveKind kind, const Placement& placement, double bytes) const {
+CollectiveTime CollectiveTable::time(CollectiveKind kind, const Placement& placement, double bytes,
+                                     const LinkChange& change) const {
   if (placement.ranks <= 1 || bytes <= 0) return {};
   if (empty()) throw ConfigError("nothing is known about the cost of collectives");
   const bool over_network = network_ && (placement.hosts() > 1 || points_.empty());
   CollectiveTime library;
   if (!points_.empty() && !(over_network && network_replaces_points_))
     library = points_time(kind, placement.ranks, bytes);
-  if (!over_network) return library;
+  if (!over_network) return {library.latency_s * change.latency, library.transfer_s / change.bandwidth};
+  const Link network = network_->after(change);
   if (backend_ == "nccl" && placement.per_host > 1 && placement.hosts() > 1 && !points_.empty()) {
     const CollectiveTime whole =
-        hierarchical_time(points_time(CollectiveKind::kAllReduce, placement.per_host, bytes), *network_,
+        hierarchical_time(points_time(CollectiveKind::kAllReduce, placement.per_host, bytes), network,
                           placement.hosts(), bytes);
     return kind == CollectiveKind::kAllReduce ? whole
                                               : CollectiveTime{whole.latency_s / 2, whole.transfer_s / 2};
   }
   const CollectiveTime wire = time_over(
-      *network_, shape_of(kind, library_algorithm(backend_, kind, placement.ranks, bytes), placement.ranks),
+      network, shape_of(kind, library_algorithm(backend_, kind, placement.ranks, bytes), placement.ranks),
       bytes);
   return {std::max(library.latency_s, wire.latency_s), std::max(library.transfer_s, wire.transfer_s)};
 }
@@ -147,7 +155,9 @@ Link CollectiveTable::effective_link(CollectiveKind kind, const Placement& place
   const Shape shape =
       shape_of(kind, library_algorithm(backend_, kind, placement.ranks, bytes), placement.ranks);
   const CollectiveTime cost = time(kind, placement, bytes);
-  return {cost.latency_s / shape.rounds, shape.volume * bytes / cost.transfer_s};
+  const bool has_transfer = cost.transfer_s > kRoundedTransfer * cost.latency_s;
+  return {cost.latency_s / shape.rounds,
+          has_transfer ? shape.volume * bytes / cost.transfer_s : std::numeric_limits<double>::infinity()};
 }
 
 double assumed_latency_s(std::string_view backend, const CollectivePoint& point) {

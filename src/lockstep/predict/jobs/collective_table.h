@@ -55,9 +55,12 @@ class CollectiveTable {
   /// Whether latency had to be assumed, for want of points at most kSmallBytes.
   bool latency_is_assumed() const;
 
-  /// Throws ConfigError for an empty table.
-  CollectiveTime time(CollectiveKind kind, const Placement& placement, double bytes) const;
-  /// A link that would give the measured times at this size and number of ranks, or the network.
+  /// With a change of the links: of the network where it is used, or else of what was measured. Throws
+  /// ConfigError for an empty table.
+  CollectiveTime time(CollectiveKind kind, const Placement& placement, double bytes,
+                      const LinkChange& change = {}) const;
+  /// A link that would give the measured times at this size and number of ranks, or the network; of infinite
+  /// bandwidth where larger sizes take no longer.
   Link effective_link(CollectiveKind kind, const Placement& placement, double bytes) const;
 
  private:

@@ -43,10 +43,19 @@ Shape shape_of(CollectiveKind kind, Algorithm algorithm, int ranks);
 /// beyond for up to 4 MiB. Other backends: ring.
 Algorithm library_algorithm(std::string_view backend, CollectiveKind kind, int ranks, double bytes);
 
+/// Bandwidth and latency relative to what they are.
+struct LinkChange {
+  double bandwidth = 1, latency = 1;
+};
+
 /// Latency of a round, and bandwidth per direction.
 struct Link {
   double latency_s = 0;
   double bytes_per_s = 0;
+
+  Link after(const LinkChange& change) const {
+    return {latency_s * change.latency, bytes_per_s * change.bandwidth};
+  }
 };
 
 /// Parts of a collective's time.

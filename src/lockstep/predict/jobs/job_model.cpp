@@ -17,8 +17,6 @@ namespace {
 /// Equally probable maxima over which a step is averaged.
 constexpr int kMaxima = 32;
 constexpr int kDraws = 200;
-/// Share of computing that does not shrink with the batch, where one batch was measured.
-constexpr double kFixedShare = 0.1;
 /// Least computing of any batch, relative to the measured one.
 constexpr double kLeastComputing = 0.02;
 /// Uncertainty as standard deviations of logarithms: of computing; of the cost of collectives where they were
@@ -69,7 +67,7 @@ JobModel::JobModel(JobProfile profile, CollectiveTable table)
 
 StrategyShape JobModel::shape_of_job(const Scenario& scenario) const {
   if (scenario.strategy.empty()) return profile_.shape;
-  const auto shape = strategy_shape(scenario.strategy, "");
+  const auto shape = strategy_shape(scenario.strategy, profile_.options);
   if (!shape || scenario.strategy == results::kIndependent || scenario.strategy == results::kSingle)
     throw ConfigError(fmt::format("strategy '{}' has no model to predict it", scenario.strategy),
                       "'lockstep info strategies' lists those that train together.");
@@ -78,20 +76,24 @@ StrategyShape JobModel::shape_of_job(const Scenario& scenario) const {
 
 double JobModel::batch_of(const Scenario& scenario) const {
   if (scenario.global_batch > 0) {
-    if (scenario.global_batch < scenario.placement.ranks)
-      throw ConfigError(fmt::format("--global-batch {} has no image for each of {} ranks",
-                                    scenario.global_batch, scenario.placement.ranks),
+    const double batches = 1.0 * scenario.placement.ranks * profile_.setup.accumulate;
+    if (scenario.global_batch < batches)
+      throw ConfigError(fmt::format("--global-batch {} has no image for each of {} {}", scenario.global_batch,
+                                    batches, profile_.setup.accumulate > 1 ? "batches" : "ranks"),
                         "Use fewer --ranks, or a larger --global-batch.");
-    return scenario.global_batch / scenario.placement.ranks;
+    return scenario.global_batch / batches;
   }
   return scenario.batch > 0 ? scenario.batch : profile_.batch;
 }
 
 double JobModel::relative_time(double batch) const {
   if (batch == profile_.batch) return 1;
-  if (profile_.alone_by_batch.size() == 1) return kFixedShare + (1 - kFixedShare) * batch / profile_.batch;
-  return std::max(
-      1e-6, value_at(profile_.alone_by_batch, batch) / value_at(profile_.alone_by_batch, profile_.batch));
+  return time_of_batch(profile_.alone_by_batch, batch) / profile_.alone_s;
+}
+
+double JobModel::wire_of(const Scenario& scenario) const {
+  const bool other = !scenario.strategy.empty();
+  return scenario.wire * (other ? wire_share(scenario.strategy, profile_.options) : profile_.wire);
 }
 
 double JobModel::slowdown(const Placement& placement, double draw) const {
@@ -108,8 +110,9 @@ double JobModel::slowdown(const Placement& placement, double draw) const {
 
 std::vector<GradientBucket> JobModel::buckets_of(const Scenario& scenario, const StrategyShape& shape) const {
   std::vector<GradientBucket> buckets = profile_.buckets;
-  const bool as_measured = scenario.strategy.empty() && scenario.bucket_mb == 0;
-  if (!as_measured && !buckets.empty()) {
+  const std::string& strategy = scenario.strategy.empty() ? profile_.strategy : scenario.strategy;
+  const double cap_mb = scenario.bucket_mb > 0 ? scenario.bucket_mb : profile_.bucket_mb;
+  if ((strategy != profile_.strategy || cap_mb != profile_.bucket_mb) && !buckets.empty()) {
     double bytes = 0;
     for (const GradientBucket& bucket : buckets) bytes += bucket.bytes;
     // Gradients that were sent after backward do not tell when they were final.
@@ -120,12 +123,11 @@ std::vector<GradientBucket> JobModel::buckets_of(const Scenario& scenario, const
       buckets = {{.bytes = others > 0 ? largest : bytes}};
       for (int i = 0; i < others; ++i) buckets.push_back({.bytes = (bytes - largest) / others});
     } else {
-      const double cap = scenario.bucket_mb > 0 ? scenario.bucket_mb : profile_.bucket_mb;
-      buckets = cut_again(buckets, profile_.forward_s, cap * static_cast<double>(kMiB));
+      buckets = cut_again(buckets, profile_.forward_s, bucket_caps(strategy, cap_mb, profile_.wire));
     }
     for (GradientBucket& bucket : buckets) bucket.kind = shape.gradients.value_or(bucket.kind);
   }
-  for (GradientBucket& bucket : buckets) bucket.bytes *= scenario.wire;
+  for (GradientBucket& bucket : buckets) bucket.bytes *= wire_of(scenario) / profile_.wire;
   return buckets;
 }
 
@@ -137,8 +139,7 @@ double JobModel::correction(int ranks) const {
 
 double JobModel::converting_s(const Scenario& scenario) const {
   if (profile_.setup.device != "cpu" || scenario.placement.ranks == 1) return 0;
-  const double measured = wire_share(profile_.options);
-  const int more = (measured * scenario.wire < 1 ? 1 : 0) - (measured < 1 ? 1 : 0);
+  const int more = (wire_of(scenario) < 1 ? 1 : 0) - (profile_.wire < 1 ? 1 : 0);
   return more * profile_.parameter_bytes / kConverted_bytes_per_s;
 }
 
@@ -172,18 +173,18 @@ void JobModel::add_communication(JobStep& step, const Scenario& scenario, const 
   const int ranks = scenario.placement.ranks;
   if (ranks == 1) return;
   const auto drawn_s = [&](const CollectiveTime& time) {
-    return correction(ranks) * draw.all *
-           (time.latency_s * scenario.latency * draw.latency +
-            time.transfer_s / scenario.bandwidth * draw.transfer);
+    return correction(ranks) * draw.all * (time.latency_s * draw.latency + time.transfer_s * draw.transfer);
   };
+  const LinkChange change{.bandwidth = scenario.bandwidth, .latency = scenario.latency};
   const auto cost_s = [&](CollectiveKind kind, double bytes) {
-    return drawn_s(table_.time(kind, scenario.placement, bytes));
+    return drawn_s(table_.time(kind, scenario.placement, bytes, change));
   };
+  const double wire = wire_of(scenario);
   if (shape.has_servers) {
-    const Link link = present_link(scenario);
+    const Link link = present_link(scenario).after(change);
     const int servers = shape.one_server ? 1 : ranks;
-    step.servers_s = drawn_s(server_time(link, ranks, servers, profile_.parameter_bytes * scenario.wire,
-                                         profile_.largest_bytes * scenario.wire));
+    step.servers_s = drawn_s(
+        server_time(link, ranks, servers, profile_.parameter_bytes * wire, profile_.largest_bytes * wire));
     step.fetch_s = drawn_s({link.latency_s, profile_.parameter_bytes / link.bytes_per_s});
     return;
   }
@@ -201,7 +202,7 @@ void JobModel::add_communication(JobStep& step, const Scenario& scenario, const 
                           .cost_s = cost_s(bucket.kind, bucket.bytes)});
     if (!shape.values) continue;
     // Values travel in fp32.
-    const double values_s = cost_s(*shape.values, bucket.bytes / scenario.wire);
+    const double values_s = cost_s(*shape.values, bucket.bytes / wire);
     if (shape.fetches_before_forward) {
       step.fetch_s += values_s;
     } else {
@@ -233,7 +234,7 @@ JobModel::Steps JobModel::steps(const Scenario& scenario, const Draw& draw,
   const double batch = batch_of(scenario);
   JobStep step = computing_step(scenario, draw);
   Steps steps{};
-  steps.ideal_s = profile_.alone_s / scenario.compute * batch / profile_.batch;
+  steps.ideal_s = profile_.ideal_s / scenario.compute * batch / profile_.batch;
   steps.batch_s = profile_.alone_s / scenario.compute * relative_time(batch);
   steps.machine_s = steps.batch_s * slowdown(scenario.placement, draw.sharing);
   steps.strategy_s = step_s(step, 0);
@@ -304,9 +305,9 @@ JobPrediction JobModel::predict(const Scenario& scenario) const {
     prediction.algorithm = to_string(
         library_algorithm(table_.backend(), *shape.gradients, placement.ranks, largest_bytes_of(profile_)));
   }
-  for (const MeasuredStep& measured : profile_.measured) {
-    if (measured.placement.ranks == placement.ranks && prediction.batch == profile_.batch)
-      prediction.measured_s = measured.step_s;
+  for (const auto& [at, measured_s] : profile_.measured) {
+    if (at.ranks == placement.ranks && at.hosts() == placement.hosts() && prediction.batch == profile_.batch)
+      prediction.measured_s = measured_s;
   }
   return prediction;
 }
@@ -330,7 +331,7 @@ int JobModel::knee(Scenario scenario, double efficiency_goal) const {
   const int per_host = scenario.placement.per_host;
   const auto holds = [&](int ranks) {
     scenario.placement = {ranks, std::min(per_host, ranks)};
-    if (scenario.global_batch > 0 && scenario.global_batch < ranks) return false;
+    if (scenario.global_batch > 0 && scenario.global_batch < ranks * profile_.setup.accumulate) return false;
     return efficiency(scenario) >= efficiency_goal;
   };
   int low = 0, high = 1;

@@ -20,7 +20,8 @@ struct Scenario {
   std::string strategy = {};
   /// MiB; 0: as measured.
   double bucket_mb = 0;
-  /// Bytes of gradients, bandwidth, latency and speed of computing, relative to what was measured.
+  /// Bytes of gradients, bandwidth, latency and speed of computing, relative to what was measured; bandwidth
+  /// and latency of the network, where one is given and the ranks are on several hosts.
   double wire = 1, bandwidth = 1, latency = 1, compute = 1;
   bool stragglers = true;
 };
@@ -36,7 +37,8 @@ struct JobPrediction {
   double batch = 0;
   double step_s = 0;
   double images_per_s = 0;
-  /// Against one rank alone with the measured batch; low and high: the interval that holds 90 %.
+  /// Against one rank alone with the measured batch, or with that of the whole job; low and high: the
+  /// interval that holds 90 %.
   double efficiency = 0, low = 0, high = 0;
   PredictedFactors factors;
   /// The algorithm of the largest bucket's collective; empty: there is none.
@@ -98,6 +100,8 @@ class JobModel {
   StrategyShape shape_of_job(const Scenario& scenario) const;
   double slowdown(const Placement& placement, double draw) const;
   double relative_time(double batch) const;
+  /// Bytes of a gradient on the wire relative to fp32.
+  double wire_of(const Scenario& scenario) const;
   double correction(int ranks) const;
   std::vector<GradientBucket> buckets_of(const Scenario& scenario, const StrategyShape& shape) const;
   void add_communication(JobStep& step, const Scenario& scenario, const Draw& draw) const;

@@ -8,7 +8,6 @@
 #include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/units.h"
 #include "lockstep/predict/jobs/own_costs.h"
 #include "lockstep/predict/jobs/own_noise.h"
 #include "lockstep/results/record/baseline.h"
@@ -22,8 +21,13 @@ using results::RunRecord;
 
 /// Deviation of a mean backward pass that communication does not explain, as a share of it.
 constexpr double kBackwardScatter = 0.05;
-/// At most this share of backward is communication that it hides.
-constexpr double kMostHidden = 0.9;
+/// At most this share of backward is communication that it hides, and at most this share of that lengthens
+/// it.
+constexpr double kMostHidden = 0.9, kMostLoss = 0.9;
+/// Share of hidden communication that lengthens backward where the cores of the ranks move the bytes.
+constexpr double kUsualLoss = 0.5;
+/// Share of computing that does not shrink with the batch, where one batch was measured.
+constexpr double kFixedShare = 0.1;
 
 /// Mean step of a rank.
 double step_of(const Run& run) {
@@ -40,8 +44,8 @@ Placement placement_of(const Run& run) {
 
 /// Rows that differ in their number of ranks, or in what only tables need.
 bool same_settings(const Run& a, const Run& b) {
-  return results::same_work(a, b) && a.strategy == b.strategy && a.backend == b.backend &&
-         a.bucket_mb == b.bucket_mb && a.strategy_options == b.strategy_options;
+  return results::same_work(a, b) && a.batch_per_rank == b.batch_per_rank && a.strategy == b.strategy &&
+         a.backend == b.backend && a.bucket_mb == b.bucket_mb && a.strategy_options == b.strategy_options;
 }
 
 /// Rows of the same work but for the batch.
@@ -52,12 +56,16 @@ bool same_but_batch(const Run& a, const Run& b) {
          });
 }
 
-/// Equal buckets over backward.
+BucketCaps caps_of(const JobProfile& profile) {
+  return bucket_caps(profile.strategy, profile.bucket_mb, profile.wire);
+}
+
+/// Buckets whose bytes become final evenly over backward.
 std::vector<GradientBucket> planned_buckets(const JobProfile& profile) {
   const GradientBucket all{.kind = profile.shape.gradients.value_or(CollectiveKind::kAllReduce),
-                           .bytes = profile.parameter_bytes * wire_share(profile.options),
+                           .bytes = profile.parameter_bytes * profile.wire,
                            .ready_s = profile.computing_s()};
-  return cut_again({all}, profile.forward_s, profile.bucket_mb * static_cast<double>(kMiB));
+  return cut_again({all}, profile.forward_s, caps_of(profile));
 }
 
 void take_buckets(JobProfile& profile, const Run& run, const std::vector<BucketTimes>& buckets,
@@ -75,6 +83,7 @@ void take_buckets(JobProfile& profile, const Run& run, const std::vector<BucketT
     ready_s = std::max(ready_s, own_s);
     profile.buckets.push_back({kind, static_cast<double>(buckets[k].bytes), ready_s});
   }
+  if (run.bucket_mb > 0) find_tails(profile.buckets, caps_of(profile), profile.wire * profile.largest_bytes);
   if (profile.buckets.empty() && profile.shape.gradients) profile.buckets = planned_buckets(profile);
 }
 
@@ -93,8 +102,26 @@ double computing_of(const Run& run) {
   return step_of(run) * (1 - run.breakdown->mean.exposed_s() / run.breakdown->mean.step_s);
 }
 
+/// Time of a step in which ranks compute while collectives run.
+double hidden_of(const Run& run) {
+  const results::PhaseTimes& mean = run.breakdown->mean;
+  const double hidden_s = run.breakdown->communication_s - mean.exposed_s();
+  return step_of(run) / mean.step_s * std::clamp(hidden_s, 0.0, kMostHidden * mean.backward_s);
+}
+
+/// The share of it that lengthens computing, where nothing tells.
+double usual_loss(const JobProfile& profile, const Run& run) {
+  const bool lengthens = run.ranks > 1 && run.hosts == 1 && profile.shape.overlaps;
+  return lengthens && profile.fills_cores(placement_of(run)) ? kUsualLoss : 0;
+}
+
+/// What a rank computes in a step. Rows that begin with one rank tell what communication adds (take_loss).
+double own_computing_of(const JobProfile& profile, const Run& run, const Run& first) {
+  return computing_of(run) - (first.ranks == 1 ? 0 : usual_loss(profile, run) * hidden_of(run));
+}
+
 void sort_known(std::vector<KnownValue>& known) {
-  std::ranges::sort(known, {}, &KnownValue::at);
+  std::ranges::stable_sort(known, {}, &KnownValue::at);
   const auto repeated = std::ranges::unique(known, {}, &KnownValue::at);
   known.erase(repeated.begin(), repeated.end());
 }
@@ -104,19 +131,19 @@ void take_sharing(JobProfile& profile, const RunRecord& record, const std::vecto
   profile.sharing = {{1, 1}};
   const Run& last = *rows.back();
   for (const Run& run : record.runs) {
-    if (run.finished() && run.role() == results::Role::kControl && results::same_work(run, last))
+    if (run.finished() && run.role() == results::Role::kControl && results::same_work(run, last) &&
+        run.batch_per_rank == last.batch_per_rank)
       profile.sharing.push_back(
           {static_cast<double>(placement_of(run).per_host), step_of(run) / profile.alone_s});
   }
   if (profile.sharing.size() == 1) {
     for (const Run* run : rows) {
       const auto per_host = static_cast<double>(placement_of(*run).per_host);
-      if (per_host > 1) profile.sharing.push_back({per_host, computing_of(*run) / profile.alone_s});
+      const double computing_s = own_computing_of(profile, *run, *rows.front());
+      if (per_host > 1) profile.sharing.push_back({per_host, computing_s / profile.alone_s});
     }
   }
   sort_known(profile.sharing);
-  if (last.device == "cpu" && last.threads_per_rank > 0 && !record.machines.empty())
-    profile.ranks_with_cores = static_cast<double>(record.machines.front().cores) / last.threads_per_rank;
 }
 
 /// Takes phi_c, the time that communication adds to backward, beyond what sharing a host does.
@@ -124,11 +151,8 @@ void take_loss(JobProfile& profile, const std::vector<const Run*>& rows) {
   const Run& first = *rows.front();
   const Run& last = *rows.back();
   if (last.ranks == 1 || !profile.shape.overlaps) return;
-  const double measured_s = last.breakdown->communication_s - last.breakdown->mean.exposed_s();
-  const double hidden_s = std::clamp(measured_s, 0.0, kMostHidden * profile.backward_s);
-  // Within a host the same cores move the bytes.
-  const double usual = last.hosts == 1 && profile.fills_cores(profile.placement) ? 1 : 0;
-  profile.loss.compute = usual;
+  const double hidden_s = hidden_of(last), usual = usual_loss(profile, last);
+  double loss = usual;
   if (first.ranks == 1 && hidden_s > 0) {
     const double slower = value_at(profile.sharing, placement_of(last).per_host);
     const double alone_s =
@@ -137,10 +161,13 @@ void take_loss(JobProfile& profile, const std::vector<const Run*>& rows) {
     // The least-squares estimate of a share around the usual one with a deviation of 1: little that is hidden
     // tells little.
     const double scatter2 = std::pow(kBackwardScatter * profile.backward_s, 2);
-    profile.loss.compute = (excess_s * hidden_s + usual * scatter2) / (hidden_s * hidden_s + scatter2);
+    loss = (excess_s * hidden_s + usual * scatter2) / (hidden_s * hidden_s + scatter2);
+    loss = std::min(loss, kMostLoss);
   }
+  // In a second of hidden communication 1 / (1 + phi_c) seconds of computing are done.
+  profile.loss.compute = loss / (1 - loss);
   if (!(profile.backward_s > 0)) return;
-  const double left = 1 - profile.loss.compute * hidden_s / profile.backward_s;
+  const double left = 1 - loss * hidden_s / profile.backward_s;
   for (GradientBucket& bucket : profile.buckets) {
     if (bucket.ready_s > profile.forward_s)
       bucket.ready_s = profile.forward_s + left * (bucket.ready_s - profile.forward_s);
@@ -150,19 +177,27 @@ void take_loss(JobProfile& profile, const std::vector<const Run*>& rows) {
 
 void take_alone(JobProfile& profile, const RunRecord& record, const std::vector<const Run*>& rows) {
   const Run& last = *rows.back();
+  std::vector<KnownValue>& known = profile.alone_by_batch;
   for (const Run& run : record.runs) {
-    if (!run.finished() || run.role() != results::Role::kBaseline || !same_but_batch(run, last)) continue;
-    profile.alone_by_batch.push_back({static_cast<double>(run.batch_per_rank), step_of(run)});
-    if (run.batch_per_rank == last.batch_per_rank) profile.alone_s = step_of(run);
+    if (run.finished() && run.images_per_s > 0 && run.role() == results::Role::kBaseline &&
+        same_but_batch(run, last))
+      known.push_back({static_cast<double>(run.batch_per_rank), step_of(run)});
   }
-  sort_known(profile.alone_by_batch);
-  if (profile.alone_s > 0) return;
-  profile.alone_s = computing_of(*rows.front());
-  profile.alone_by_batch.push_back({static_cast<double>(last.batch_per_rank), profile.alone_s});
-  sort_known(profile.alone_by_batch);
-  profile.notes.push_back(
-      "No rank was measured alone: efficiency is relative to a step without communication. 'lockstep bench' "
-      "measures one, unless --no-controls is given; 'lockstep import --alone' adds one.");
+  sort_known(known);
+  if (known.empty()) {
+    profile.alone_s = own_computing_of(profile, *rows.front(), *rows.front());
+    profile.notes.push_back(
+        "No rank was measured alone: efficiency is relative to a step without communication. 'lockstep "
+        "bench' measures one, unless --no-controls is given; 'lockstep import --alone' adds one.");
+  } else {
+    profile.alone_s = time_of_batch(known, profile.batch);
+  }
+  profile.ideal_s = profile.alone_s;
+  const Run* single = results::single_of(record, last);
+  if (last.global_batch > 0 && single != nullptr)
+    profile.ideal_s = step_of(*single) * profile.batch / single->batch_per_rank;
+  known.push_back({static_cast<double>(profile.batch), profile.alone_s});
+  sort_known(known);
 }
 
 JobProfile profile_of(const RunRecord& record, const std::vector<const Run*>& rows) {
@@ -177,6 +212,7 @@ JobProfile profile_of(const RunRecord& record, const std::vector<const Run*>& ro
   if (last.doubt.empty()) profile.speedup = last.speedup;
   profile.shape = strategy_shape(profile.strategy, profile.options)
                       .value_or(StrategyShape{.gradients = CollectiveKind::kAllReduce});
+  profile.wire = wire_share(profile.strategy, profile.options);
   profile.batch = last.batch_per_rank;
   profile.images = last.images_per_rank_step();
   profile.bucket_mb = last.bucket_mb > 0 ? last.bucket_mb : 25;
@@ -184,6 +220,8 @@ JobProfile profile_of(const RunRecord& record, const std::vector<const Run*>& ro
   profile.largest_bytes = bytes_of(last.largest_parameter);
   profile.tensors = static_cast<int>(std::max<int64_t>(last.parameter_tensors, 1));
   profile.placement = placement_of(last);
+  if (last.device == "cpu" && last.threads_per_rank > 0 && !record.machines.empty())
+    profile.ranks_with_cores = static_cast<double>(record.machines.front().cores) / last.threads_per_rank;
   take_alone(profile, record, rows);
   take_phases(profile, last);
   take_sharing(profile, record, rows);
@@ -205,8 +243,9 @@ std::string commands_of(const std::string& network) {
 std::vector<const Run*> chosen_rows(const RunRecord& record, const std::string& name,
                                     const ProfileChoice& choice) {
   std::vector<const Run*> rows;
-  std::set<std::string> networks, strategies;
-  std::set<int> batches;
+  std::set<std::string> networks;
+  // Rows of one rank without a strategy may be of further batches, beside those of a strategy.
+  std::set<int> batches, batches_alone;
   for (const Run& run : record.runs) {
     if (!choice.model.empty() && run.model != choice.model) continue;
     if (!choice.strategy.empty() && run.strategy != choice.strategy) continue;
@@ -214,7 +253,8 @@ std::vector<const Run*> chosen_rows(const RunRecord& record, const std::string& 
     if (!is_usable(run) || run.role() == results::Role::kControl) continue;
     rows.push_back(&run);
     networks.insert(run.model);
-    batches.insert(run.batch_per_rank);
+    if (run.global_batch == 0)
+      (run.role() == results::Role::kStrategy ? batches : batches_alone).insert(run.batch_per_rank);
   }
   const std::string network = !choice.model.empty() ? choice.model
                               : record.runs.empty() ? "resnet50"
@@ -227,6 +267,11 @@ std::vector<const Run*> chosen_rows(const RunRecord& record, const std::string& 
   if (networks.size() > 1) {
     throw ConfigError(fmt::format("'{}' holds several networks: {}", name, fmt::join(networks, ", ")),
                       fmt::format("Name one: --model {}.", *networks.begin()));
+  }
+  const std::set<int>& of_job = batches.empty() ? batches_alone : batches;
+  if (of_job.size() > 1) {
+    throw ConfigError(fmt::format("'{}' holds several batches per rank: {}", name, fmt::join(of_job, ", ")),
+                      fmt::format("Name one: --batch {}.", *of_job.begin()));
   }
   for (const Run* run : rows) {
     if (run->strategy_options.find("--hierarchical") != std::string::npos)
@@ -252,32 +297,15 @@ double value_at(const std::vector<KnownValue>& known, double x) {
   if (above == known.end()) --above;
   if (above == known.begin()) ++above;
   const KnownValue &low = *(above - 1), &high = *above;
-  const double slope = (high.value - low.value) / (high.at - low.at);
+  const double slope = high.at > low.at ? (high.value - low.value) / (high.at - low.at) : 0;
   if (!beyond) return low.value + slope * (x - low.at);
   const KnownValue& end = x < low.at ? low : high;
   return end.value + std::max(0.0, slope) * (x - end.at);
 }
 
-std::vector<GradientBucket> cut_again(const std::vector<GradientBucket>& buckets, double begin_s,
-                                      double bucket_bytes) {
-  double all_bytes = 0;
-  for (const GradientBucket& bucket : buckets) all_bytes += bucket.bytes;
-  const auto count = static_cast<size_t>(std::clamp(std::ceil(all_bytes / bucket_bytes), 1.0, 1e5));
-  std::vector<GradientBucket> cut;
-  size_t k = 0;
-  double before_bytes = 0, before_s = begin_s;
-  for (size_t i = 0; i < count && !buckets.empty(); ++i) {
-    const double until = std::min(all_bytes, bucket_bytes * static_cast<double>(i + 1));
-    while (k + 1 < buckets.size() && before_bytes + buckets[k].bytes < until) {
-      before_bytes += buckets[k].bytes;
-      before_s = std::max(before_s, buckets[k++].ready_s);
-    }
-    const double share = std::min(1.0, (until - before_bytes) / buckets[k].bytes);
-    cut.push_back({.kind = buckets[k].kind,
-                   .bytes = until - bucket_bytes * static_cast<double>(i),
-                   .ready_s = before_s + share * std::max(0.0, buckets[k].ready_s - before_s)});
-  }
-  return cut;
+double time_of_batch(const std::vector<KnownValue>& known, double batch) {
+  if (known.size() > 1) return std::max(value_at(known, batch), kFixedShare * known.front().value);
+  return known.front().value * (kFixedShare + (1 - kFixedShare) * batch / known.front().at);
 }
 
 std::vector<JobProfile> read_profiles(const RunRecord& record, const std::string& name,
@@ -302,7 +330,11 @@ std::vector<JobProfile> read_profiles(const RunRecord& record, const std::string
     std::vector<const Run*> of_job;
     std::ranges::copy_if(rows, std::back_inserter(of_job),
                          [&](const Run* run) { return same_settings(*run, *one); });
-    std::ranges::sort(of_job, {}, &Run::ranks);
+    std::ranges::stable_sort(of_job, [](const Run* a, const Run* b) {
+      return a->ranks != b->ranks ? a->ranks < b->ranks : a->images_per_s > b->images_per_s;
+    });
+    const auto repeated = std::ranges::unique(of_job, {}, &Run::ranks);
+    of_job.erase(repeated.begin(), repeated.end());
     profiles.push_back(profile_of(record, of_job));
     if (one->parameters == 0 && profiles.back().buckets.empty() && profiles.back().shape.gradients)
       throw ConfigError(fmt::format("'{}' does not say how large the gradients of {} are", name, one->model),

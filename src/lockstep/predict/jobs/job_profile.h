@@ -4,20 +4,14 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/predict/jobs/collective_table.h"
+#include "lockstep/predict/jobs/gradient_buckets.h"
 #include "lockstep/predict/jobs/overlap.h"
 #include "lockstep/predict/jobs/stragglers.h"
 #include "lockstep/predict/jobs/strategy_shape.h"
 #include "lockstep/results/record/run_record.h"
 
 namespace lockstep::predict {
-
-/// Gradients that are sent together.
-struct GradientBucket {
-  CollectiveKind kind = CollectiveKind::kAllReduce;
-  double bytes = 0;
-  /// Computing time from the begin of a step until they are final.
-  double ready_s = 0;
-};
 
 /// A measured step beside its number of ranks.
 struct MeasuredStep {
@@ -35,6 +29,10 @@ struct KnownValue {
 /// them, with the slope of the outermost, at least 0.
 double value_at(const std::vector<KnownValue>& known, double x);
 
+/// The time of a batch by those of known ones: as value_at(), from a single one with a tenth of it fixed; at
+/// least a tenth of the smallest one's.
+double time_of_batch(const std::vector<KnownValue>& known, double batch);
+
 /// A step of a training under one strategy, per rank: means over the row of `measured.back()`. Seconds.
 struct JobProfile {
   std::string model, strategy, options, backend, unit;
@@ -45,6 +43,8 @@ struct JobProfile {
   /// Images that a rank computes in a step.
   double images = 0;
   double bucket_mb = 25;
+  /// Bytes of a gradient on the wire relative to fp32.
+  double wire = 1;
   double parameter_bytes = 0, largest_bytes = 0;
   int tensors = 1;
   /// The measured one.
@@ -56,9 +56,10 @@ struct JobProfile {
   StepNoise noise;
   /// Speed-up of the measured row; empty: not known, or it cannot be true.
   std::optional<double> speedup;
-  /// Step of one rank without a strategy, alone on its host.
-  double alone_s = 0;
-  /// Step of such a rank by its batch.
+  /// Step of one rank without a strategy, alone on its host; that of perfect scaling, which differs where
+  /// such a rank had the whole batch of a job under strong scaling.
+  double alone_s = 0, ideal_s = 0;
+  /// Step of such a rank by its batch, `batch` among them.
   std::vector<KnownValue> alone_by_batch;
   /// Computing by the number of ranks that share a host, relative to one alone.
   std::vector<KnownValue> sharing;
@@ -91,16 +92,12 @@ inline bool is_usable(const results::Run& run) {
 }
 
 /// Profiles of the strategies in a record that were measured with a breakdown, in order; of several settings
-/// under one strategy the ones with the most ranks, of these the fastest. A record whose only breakdowns are
-/// of `single` gives a profile of ddp with buckets of equal size. Throws ConfigError, `name` being the file,
-/// for a record without a breakdown, with several networks or batches where the choice names none, and with
-/// times that are no numbers.
+/// under one strategy the ones with the most ranks, of these the fastest, and with one row for each number of
+/// ranks, the fastest. Under strong scaling those with the batch of the most ranks. A record whose only
+/// breakdowns are of `single` gives a profile of ddp with buckets as planned. Throws ConfigError, `name`
+/// being the file, for a record without a breakdown, with several networks or (weak scaling) batches where
+/// the choice names none, and with times that are no numbers.
 std::vector<JobProfile> read_profiles(const results::RunRecord& record, const std::string& name,
                                       const ProfileChoice& choice);
-
-/// Cuts gradients into buckets of `bucket_bytes`, each ready when the bytes of `buckets` until its end are;
-/// those of a bucket become ready evenly since the one before (the first: since `begin_s`).
-std::vector<GradientBucket> cut_again(const std::vector<GradientBucket>& buckets, double begin_s,
-                                      double bucket_bytes);
 
 }  // namespace lockstep::predict

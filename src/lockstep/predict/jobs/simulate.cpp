@@ -188,11 +188,13 @@ Simulation simulate(const JobModel& model, const Scenario& scenario, const Simul
   }
   Simulation simulation = simulate_steps(model.step(before), model.step(after), model.is_coupled(scenario),
                                          model.profile().noise, scenario.placement, options);
-  const double images = model.profile().images * model.batch_of(scenario) / model.profile().batch;
+  const auto images_of = [&](const Scenario& now) {
+    return now.placement.ranks * model.profile().images * model.batch_of(now) / model.profile().batch;
+  };
   double images_all = 0, all_s = 0;
   for (size_t i = 0; i < simulation.step_s.size(); ++i) {
     const bool lost = options.lost_host_after && static_cast<int>(i) >= *options.lost_host_after;
-    images_all += images * (lost ? after : before).placement.ranks;
+    images_all += images_of(lost ? after : before);
     all_s += simulation.step_s[i];
   }
   simulation.images_per_s = images_all / all_s;

@@ -15,17 +15,23 @@ std::optional<StrategyShape> strategy_shape(const std::string& strategy, const s
   using enum CollectiveKind;
   if (strategy == results::kSingle || strategy == results::kIndependent)
     return StrategyShape{.coupled = strategy == results::kSingle};
-  if (strategy == "ddp" || strategy == "horovod") return StrategyShape{.gradients = kAllReduce};
-  if (strategy == "bsp") return StrategyShape{.gradients = kAllReduce, .overlaps = false, .per_tensor = true};
-  if (strategy == "data_parallel") return StrategyShape{.one_process = true};
+  if (strategy == "ddp") return StrategyShape{.gradients = kAllReduce};
+  if (strategy == "horovod") return StrategyShape{.gradients = kAllReduce, .has_buckets = false};
+  if (strategy == "bsp")
+    return StrategyShape{
+        .gradients = kAllReduce, .overlaps = false, .per_tensor = true, .has_buckets = false};
+  if (strategy == "data_parallel")
+    return StrategyShape{.one_process = true, .has_buckets = false, .has_wire = false};
   StrategyShape shape{.overlaps = !has(options, "--overlap off"), .updates_on_arrival = true};
   if (strategy == "replicated") {
     shape.gradients = kAllReduce;
   } else if (strategy == "sharded") {
+    shape.has_wire = false;
     shape.gradients = kReduceScatter;
     shape.values = kAllGather;
     shape.divides_update = true;
   } else if (strategy == "parameter_server") {
+    shape.has_wire = false;
     shape.gradients = kReduce;
     shape.values = kBroadcast;
     shape.fetches_before_forward = true;
@@ -39,11 +45,11 @@ std::optional<StrategyShape> strategy_shape(const std::string& strategy, const s
   return shape;
 }
 
-double wire_share(const std::string& options) {
-  for (const char* half : {"--wire bf16", "--wire fp16", "--exchange nccl16", "--exchange asa16"}) {
-    if (has(options, half)) return 0.5;
-  }
-  return 1;
+double wire_share(const std::string& strategy, const std::string& options) {
+  const bool exchanges_half = has(options, "--exchange nccl16") || has(options, "--exchange asa16");
+  if (strategy == "bsp" && exchanges_half) return 0.5;
+  const bool wire_is_half = has(options, "--wire bf16") || has(options, "--wire fp16");
+  return wire_is_half && strategy_shape(strategy, options).value_or(StrategyShape{}).has_wire ? 0.5 : 1;
 }
 
 }  // namespace lockstep::predict

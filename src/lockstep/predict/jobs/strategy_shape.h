@@ -29,13 +29,17 @@ struct StrategyShape {
   bool one_server = false;
   /// One process copies to and from all devices (data_parallel).
   bool one_process = false;
+  /// Whether it has --bucket-mb, and --wire.
+  bool has_buckets = true;
+  bool has_wire = true;
 };
 
-/// Shape of a strategy with options as on a command line ("--overlap off"); empty for a name that lockstep
-/// lacks, as a recorded training may have.
+/// Shape of a strategy with options as on a command line ("--overlap off"), of which it ignores those of
+/// others; empty for a name that lockstep lacks, as a recorded training may have.
 std::optional<StrategyShape> strategy_shape(const std::string& strategy, const std::string& options);
 
-/// Bytes of a value on the wire relative to fp32, by the options' `--wire` and `--exchange`.
-double wire_share(const std::string& options);
+/// Bytes of a gradient on a strategy's wire relative to fp32, by those of the options `--wire` and
+/// `--exchange` that it has.
+double wire_share(const std::string& strategy, const std::string& options);
 
 }  // namespace lockstep::predict

@@ -19,8 +19,8 @@ namespace lockstep::predict {
 namespace {
 
 constexpr const char* kTableAdvice =
-    "Give a file of 'lockstep collectives --json FILE', which reads more with --import, a JSON list of "
-    "{ranks, collective, bytes, time_s}, or a comma-separated table with these columns.";
+    "Give a file of 'lockstep collectives --json FILE' (with --import and --ranks from what OSU printed), a "
+    "JSON list of {ranks, collective, bytes, time_s}, or a comma-separated table with these columns.";
 
 std::vector<CollectivePoint> points_of_json(const std::string& text, const std::string& name) {
   const nlohmann::json document = parse_json(text, name, kTableAdvice);

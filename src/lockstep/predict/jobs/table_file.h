@@ -10,10 +10,10 @@ namespace lockstep::predict {
 
 /// Reads measured collectives: a file of `lockstep collectives --json`, a JSON list of {ranks, collective,
 /// bytes, time_s}, alone or under the key `collectives`, a comma-separated table with these columns (or those
-/// of data/published/sources/collectives_oci.csv), or the text that nccl-tests or the OSU micro-benchmarks
-/// print. Of measured rows those one at a time and beside no computing count, out of place
-/// where they were measured so; of several backends those over `backend`. Throws ConfigError that names the
-/// file for one without any, and for times that are not above 0.
+/// of data/published/sources/collectives_oci.csv), or the text that nccl-tests prints. Of measured rows those
+/// one at a time and beside no computing count, out of place where they were measured so; of several backends
+/// those over `backend`. Throws ConfigError that names the file for one without any, and for times that are
+/// not above 0.
 std::vector<CollectivePoint> read_collectives(const std::filesystem::path& path, const std::string& backend);
 
 }  // namespace lockstep::predict

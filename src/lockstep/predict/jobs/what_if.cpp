@@ -35,6 +35,16 @@ std::optional<double> number_before(const std::string& text, const char* unit) {
   return parse_number(text.substr(0, text.size() - std::string_view(unit).size()), kAboveZero);
 }
 
+/// Throws ConfigError where it is not known.
+double present_bandwidth(const JobModel& model, const Scenario& scenario, const std::string& change) {
+  if (scenario.placement.ranks == 1)
+    throw ConfigError(fmt::format("{}: one rank has no link", change), "Give --ranks 2 or more.");
+  const double bandwidth = model.present_link(scenario).bytes_per_s;
+  if (std::isfinite(bandwidth) && bandwidth > 0) return bandwidth;
+  throw ConfigError(fmt::format("{}: the measured costs do not tell the present bandwidth", change),
+                    "Give a factor, as bandwidth=2x, or the present network (--network 10gbit,20us).");
+}
+
 }  // namespace
 
 double parse_bandwidth(const std::string& text) {
@@ -75,20 +85,24 @@ Scenario changed(const JobModel& model, Scenario scenario, const std::string& ch
     scenario.stragglers = false;
   } else if (key == "bandwidth" && times) {
     scenario.bandwidth *= *times;
-  } else if (key == "bandwidth" && parse_bandwidth(value) > 0 && scenario.placement.ranks > 1) {
-    scenario.bandwidth = parse_bandwidth(value) / model.present_link(scenario).bytes_per_s;
+  } else if (key == "bandwidth" && parse_bandwidth(value) > 0) {
+    scenario.bandwidth = parse_bandwidth(value) / present_bandwidth(model, scenario, change);
   } else if (key == "latency" && (times || value == "0")) {
     scenario.latency *= times.value_or(0);
   } else if (key == "bucket" && number) {
+    if (!profile.shape.has_buckets)
+      throw ConfigError(
+          fmt::format("{} has no buckets, so that {} changes nothing", profile.strategy, change),
+          "Predict a strategy that has --bucket-mb.");
     scenario.bucket_mb = *number;
   } else if (key == "strategy" && !value.empty()) {
     scenario.strategy = value;
   } else if (key == "wire" && (value == "bf16" || value == "fp16" || value == "fp32")) {
-    scenario.wire = (value == "fp32" ? 1 : 0.5) / wire_share(profile.options);
+    scenario.wire = (value == "fp32" ? 1 : 0.5) / profile.wire;
   } else if (key == "batch" && (times || number)) {
     const double batch = times ? *times * model.batch_of(scenario) : *number;
     (scenario.global_batch > 0 ? scenario.global_batch : scenario.batch) =
-        scenario.global_batch > 0 ? batch * scenario.placement.ranks : batch;
+        scenario.global_batch > 0 ? batch * scenario.placement.ranks * profile.setup.accumulate : batch;
   } else if (key == "ranks" && number && *number >= 1 && *number == std::floor(*number) &&
              *number <= kMostKnee) {
     scenario.placement.ranks = static_cast<int>(*number);
@@ -131,9 +145,9 @@ std::vector<ChangeEffect> effects_of(const JobModel& model, const Scenario& scen
 std::vector<std::string> usual_changes(const JobProfile& profile) {
   std::vector<std::string> changes{"bandwidth=2x", "latency=0", "compute=2x", "batch=2x", "no-straggler"};
   if (!profile.shape.gradients) return changes;
-  if (!profile.shape.per_tensor) changes.insert(changes.end(), {"bucket=10", "bucket=100"});
+  if (profile.shape.has_buckets) changes.insert(changes.end(), {"bucket=10", "bucket=100"});
   changes.emplace_back(profile.strategy == "sharded" ? "strategy=replicated" : "strategy=sharded");
-  if (wire_share(profile.options) == 1) changes.emplace_back("wire=bf16");
+  if (profile.shape.has_wire && profile.wire == 1) changes.emplace_back("wire=bf16");
   return changes;
 }
 

@@ -9,7 +9,8 @@ namespace lockstep::predict {
 
 /// `scenario` with a change as on a command line: bandwidth=2x, bandwidth=25gbit, latency=0, latency=0.5x,
 /// bucket=10, strategy=sharded, wire=bf16, no-straggler, batch=64, batch=2x, compute=2x, ranks=8. Throws
-/// ConfigError for any other.
+/// ConfigError for any other, for buckets of a strategy without them, and for a bandwidth where the present
+/// one is not known.
 Scenario changed(const JobModel& model, Scenario scenario, const std::string& change);
 
 struct ChangeEffect {

@@ -148,16 +148,8 @@ void check_run(const JsonNode& node, const Run& run) {
   if (run.breakdown->straggler) breakdown["straggler"].whole(0, run.ranks - 1);
 }
 
-/// The version of a file's schema, at most the one that is known.
-int read_version(const JsonNode& node, int known, std::string_view name) {
-  const int version = node["schema_version"].count(1);
-  if (version <= known) return version;
-  throw Error(fmt::format("'{}' is of schema version {}; this lockstep reads up to {}", name, version, known),
-              "Use the lockstep that wrote it, or a newer one.");
-}
-
-void read_ours(RunRecord& record, const JsonNode& node, std::string_view name) {
-  record.schema_version = read_version(node, kSchemaVersion, name);
+void read_ours(RunRecord& record, const JsonNode& node) {
+  record.schema_version = node["schema_version"].version(kSchemaVersion);
   decode(node, record);
   const std::vector<JsonNode> runs = node["runs"].elements();
   for (size_t i = 0; i < runs.size(); ++i) {
@@ -216,7 +208,7 @@ constexpr const char* kTrainingSchema = "lockstep training";
 
 RunRecord read_training(const nlohmann::json& document, std::string_view name) {
   const JsonNode root(document, name);
-  read_version(root, kTrainingSchemaVersion, name);
+  root["schema_version"].version(kTrainingSchemaVersion);
   TrainingRecord training;
   decode(root, training);
   if (const JsonNode settings = root["settings"]; !settings.missing()) {
@@ -236,17 +228,13 @@ RunRecord read_training(const nlohmann::json& document, std::string_view name) {
 }  // namespace
 
 std::string to_json(const RunRecord& record) {
-  Json ours{{"schema_version", kSchemaVersion}};
-  Json described = encode(record);
-  // Moved, because a long run has many samples.
-  for (auto& [key, value] : described.items()) ours[key] = std::move(value);
   return json_text({
       {"pytorch_version", record.torch_version},
       {"cuda_version", record.cuda_version.empty() ? Json(nullptr) : Json(record.cuda_version)},
       {"distributed_backend", record.distributed_backend},
       {"bucket_size", whole_if_possible(record.bucket_size_mb)},
       {"benchmark_results", benchmark_results(record)},
-      {"lockstep", std::move(ours)},
+      {"lockstep", encode_after({{"schema_version", kSchemaVersion}}, record)},
   });
 }
 
@@ -274,7 +262,7 @@ RunRecord from_json(std::string_view text, std::string_view name) {
   record.distributed_backend = root["distributed_backend"].text_or("");
   record.bucket_size_mb = root["bucket_size"].number_or(25);
   if (const JsonNode ours = root["lockstep"]; !ours.missing()) {
-    read_ours(record, ours, name);
+    read_ours(record, ours);
   } else {
     read_pytorch(record, root);
   }
@@ -287,9 +275,8 @@ RunRecord read_record(const std::filesystem::path& path) {
 }
 
 std::string to_json(const TrainingRecord& record) {
-  Json json{{"schema", kTrainingSchema}, {"schema_version", kTrainingSchemaVersion}};
-  json.update(encode(record));
-  return json_text(json);
+  return json_text(
+      encode_after({{"schema", kTrainingSchema}, {"schema_version", kTrainingSchemaVersion}}, record));
 }
 
 }  // namespace lockstep::results

@@ -59,7 +59,7 @@ double mean_rate(const Run& run, const Run& more) {
 }
 
 /// Adds the same row of another launch. Measurements that cannot be pooled (breakdown, queues) are the later
-/// launch's.
+/// launch's; the baseline's second measurement is the one that drifted most.
 void add_launch(Run& run, Run launch) {
   count_launches(run);
   count_launches(launch);
@@ -79,7 +79,8 @@ void add_launch(Run& run, Run launch) {
     run.breakdown = std::move(launch.breakdown);
     run.recorded = std::move(launch.recorded);
   }
-  if (launch.again) run.again = std::move(launch.again);
+  const auto drift = [](const Run& one) { return one.again ? std::abs(std::log(one.again->ratio)) : -1; };
+  if (drift(launch) > drift(run)) run.again = std::move(launch.again);
   run.own_measures = std::move(launch.own_measures);
   run.input_queues = std::move(launch.input_queues);
   if (launch.resources) run.resources = std::move(launch.resources);

@@ -15,11 +15,6 @@ constexpr double kOtherLoadPerThread = 0.02;
 /// Pages that were swapped out long ago and are not needed do no harm.
 constexpr int64_t kSwapBytes = 64 * kMiB;
 
-/// "1 rank", "2 ranks".
-std::string counted(int count, const char* thing) {
-  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
-}
-
 /// A loud warning: ranks that take turns on a core measure the scheduler.
 Warning too_many_threads(const HostPlan& plan, int cores) {
   return {

@@ -67,7 +67,8 @@ struct Baseline {
   }
 };
 
-/// The baseline measured once more, after the last row of its network and settings (in the last launch).
+/// The baseline measured once more, after the last row of its network and settings (in the launch that
+/// drifted most).
 struct Again {
   double images_per_s = 0;
   /// That rate over the one before, and its 95 % interval.
@@ -207,6 +208,9 @@ struct Run : Setup, measure::Ending {
   bool finished() const { return unfinished.empty(); }
   /// Ranks that the samples and the breakdown are of.
   int measured_ranks() const { return recorded ? static_cast<int>(recorded->ranks.size()) : ranks; }
+  /// The rank at a place in them: a recording may lack some.
+  int rank_at(size_t place) const { return recorded ? recorded->ranks[place] : static_cast<int>(place); }
+  bool is_straggler(size_t place) const { return breakdown && breakdown->straggler == rank_at(place); }
   /// 95 % interval of the efficiency, which is the speed-up times a constant.
   std::optional<Interval> efficiency_interval() const {
     if (!speedup_interval || !baseline || ranks == 0) return std::nullopt;

@@ -138,7 +138,9 @@ std::vector<Remark> phases_remarks(bool recorded) {
 }
 
 Document phases_tables(const RunRecord& record) {
-  std::vector<Remark> remarks = phases_remarks(record.source == kRecordedSource);
+  // Publications do not measure phases as lockstep does.
+  std::vector<Remark> remarks;
+  if (record.source != kPublished) remarks = phases_remarks(record.source == kRecordedSource);
   if (std::ranges::any_of(record.runs,
                           [&](const Run& run) { return run.breakdown && no_core_is_spare(record, run); })) {
     remarks.push_back(

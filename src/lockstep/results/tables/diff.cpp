@@ -61,6 +61,14 @@ PercentileChange compare_percentile(const DiffRow& row, const Launches& base, co
                                     .threshold = options.threshold,
                                     .paired = options.paired};
   change.comparison.options = how;
+  const double base_images = row.base->images_per_rank_step(), test_images = row.test->images_per_rank_step();
+  if (base_images != test_images) {
+    change.known = false;
+    change.comparison.within_launches = !row.over_launches();
+    change.comparison.reason = fmt::format("a step has {:g} {}s per rank in base and {:g} in test",
+                                           base_images, row.base->unit, test_images);
+    return change;
+  }
   const int needed = measure::samples_needed(percentile);
   for (const auto& [side, launches] : {std::pair{"base", &base}, std::pair{"test", &test}}) {
     if (fewest_steps(*launches) >= static_cast<size_t>(needed)) continue;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/base/units.h"
 #include "lockstep/measure/percentiles.h"
 #include "lockstep/results/record/baseline.h"
 #include "lockstep/results/tables/diff.h"

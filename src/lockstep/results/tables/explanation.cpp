@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "lockstep/base/names.h"
+#include "lockstep/base/units.h"
 #include "lockstep/results/record/baseline.h"
 #include "lockstep/results/record/doubt.h"
 #include "lockstep/results/record/launches.h"
@@ -193,9 +194,9 @@ void compare_published(const Sources& sources, const Run& run, std::vector<std::
 std::string efficiency_words(const Run& run) {
   if (!positive(run.speedup) || !positive(run.efficiency) || run.strategy == kSingle || !run.doubt.empty())
     return "";
-  if (*run.efficiency > 1) {
-    const std::optional<Interval> interval = run.efficiency_interval();
-    const bool gains = interval && interval->missing.empty() && interval->low > 1;
+  const std::optional<Interval> interval = run.efficiency_interval();
+  if (*run.efficiency > 1 && interval && interval->missing.empty()) {
+    const bool gains = interval->low > 1;
     return fmt::format(", {}100\u00A0% efficient{}", gains ? "at least " : "",
                        gains ? "" : " within its uncertainty");
   }

@@ -47,17 +47,6 @@ std::string share_text(const std::optional<double>& share) {
   return grouped_text(percent, std::abs(percent) < 9.95 && percent != 0 ? 1 : 0) + "\u00A0%";
 }
 
-std::string count_text(int64_t count) {
-  std::string digits = std::to_string(count);
-  const size_t begin = count < 0 ? 1 : 0;
-  for (size_t at = digits.size(); at > begin + 3;) digits.insert(at -= 3, ",");
-  return digits;
-}
-
-std::string counted(int64_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count_text(count), noun, count == 1 ? "" : "s");
-}
-
 TimeUnit time_unit(double seconds) {
   // Not (>= 1): a time that is no number gets a unit, too.
   if (!(std::abs(seconds) < 1)) return {"s", 1};

@@ -22,12 +22,6 @@ std::string grouped_text(double value, int decimals);
 /// "71 %", or with one decimal below 10, "3.4 %"; the space does not break.
 std::string share_text(const std::optional<double>& share);
 
-/// "1,234".
-std::string count_text(int64_t count);
-
-/// "8 ranks", "1 rank", "10,000 steps".
-std::string counted(int64_t count, std::string_view noun);
-
 /// Unit in which times around `seconds` read well.
 struct TimeUnit {
   std::string_view name;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "lockstep/base/units.h"
 #include "lockstep/results/record/baseline.h"
 #include "lockstep/results/tables/causes.h"
 #include "lockstep/results/tables/numbers.h"

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "lockstep/base/units.h"
 #include "lockstep/measure/interval.h"
 #include "lockstep/results/record/baseline.h"
 #include "lockstep/results/record/launches.h"

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/base/units.h"
 #include "lockstep/results/record/baseline.h"
 #include "lockstep/results/record/doubt.h"
 #include "lockstep/results/tables/row_tables.h"
@@ -32,17 +33,25 @@ std::vector<ScalingRow> rows_of(const RunRecord& record, const ModelGroup& group
 }
 
 /// One line per baseline that the numbers are relative to.
-std::vector<Remark> baseline_remarks(const std::vector<ScalingRow>& rows,
+std::vector<Remark> baseline_remarks(const RunRecord& record, const std::vector<ScalingRow>& rows,
                                      const std::vector<const Setting*>& varied, int digits) {
-  std::vector<Remark> remarks;
+  std::vector<const Run*> baselines;
   for (const ScalingRow& row : rows) {
-    const Run& run = *row.run;
-    if (run.role() != Role::kBaseline) continue;
-    std::string line = fmt::format("{} without a strategy (no ddp", counted(run.ranks, "rank"));
-    line += settings_text(run, varied);
-    line += fmt::format("), {} {}", images_per_s_text(run, digits), run.rate_unit());
+    const Run* baseline = baseline_of(record, *row.run);
+    if (baseline != nullptr && std::ranges::find(baselines, baseline) == baselines.end())
+      baselines.push_back(baseline);
+  }
+  std::vector<Remark> remarks;
+  for (const Run* baseline : baselines) {
+    const Run& run = *baseline;
+    std::string line = counted(run.ranks, "rank");
+    const std::string settings = settings_text(run, varied);
+    line += run.role() == Role::kBaseline ? fmt::format(" without a strategy (no ddp{})", settings)
+                                          : fmt::format(" with {}{}", run.strategy, settings);
+    line += fmt::format(", {} {}", images_per_s_text(run, digits), run.rate_unit());
     if (run.again) {
-      line += fmt::format(", and {} after the last row", fixed_text(run.again->images_per_s, digits));
+      line +=
+          fmt::format(", and {} after the last row", fixed_text(run.images_per_s * run.again->ratio, digits));
       if (drifted(run))
         line += fmt::format(" ({:+.0f} %: the machine drifted)", 100 * (run.again->ratio - 1));
     }
@@ -50,7 +59,11 @@ std::vector<Remark> baseline_remarks(const std::vector<ScalingRow>& rows,
       line += fmt::format("; {} per rank in every row", counted(run.threads_per_rank, "thread"));
     remarks.push_back({"Baseline: ", line});
   }
-  if (remarks.empty()) remarks.push_back({"", "No baseline: one rank without a strategy was not measured."});
+  if (remarks.empty()) {
+    const bool single = record.baseline_strategy == kSingle;
+    remarks.push_back({"", fmt::format("No baseline: {} was not measured.",
+                                       single ? "one rank without a strategy" : record.baseline_strategy)});
+  }
   return remarks;
 }
 
@@ -147,7 +160,7 @@ Document scaling_tables(const RunRecord& record) {
     document.add(Heading{fmt::format("Scaling: {} with {}{}, {}s per second of the whole job", group.model,
                                      batch_text(group), group.global_batch > 0 ? "" : " per rank",
                                      rows.front().run->unit)});
-    for (const Remark& remark : baseline_remarks(rows, varied, digits)) document.add(remark);
+    for (const Remark& remark : baseline_remarks(record, rows, varied, digits)) document.add(remark);
     document.add(scaling_table(rows, varied, digits));
     for (const Remark& remark : scaling_remarks(rows)) document.add(remark);
   }

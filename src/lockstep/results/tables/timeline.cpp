@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/base/units.h"
 #include "lockstep/results/tables/numbers.h"
 #include "lockstep/results/tables/row_tables.h"
 #include "lockstep/results/tables/tables.h"
@@ -57,12 +58,16 @@ std::string buckets_line(const RankBreakdown& rank, double step_s) {
 }
 
 /// The first ranks, and the straggler in place of the last of them.
-std::vector<size_t> shown_ranks(const Breakdown& breakdown) {
-  std::vector<size_t> ranks;
-  for (size_t rank = 0; rank < std::min(kMostRanks, breakdown.ranks.size()); ++rank) ranks.push_back(rank);
-  const auto straggler = static_cast<size_t>(breakdown.straggler.value_or(0));
-  if (straggler >= ranks.size() && straggler < breakdown.ranks.size()) ranks.back() = straggler;
-  return ranks;
+std::vector<size_t> shown_ranks(const Run& run) {
+  std::vector<size_t> places;
+  for (size_t place = 0; place < run.breakdown->ranks.size(); ++place) {
+    if (places.size() < kMostRanks) {
+      places.push_back(place);
+    } else if (run.is_straggler(place)) {
+      places.back() = place;
+    }
+  }
+  return places;
 }
 
 std::string line_of(const std::string& lead, std::string columns) {
@@ -82,9 +87,10 @@ Document timeline(const RunRecord& record) {
   const Breakdown& breakdown = *found->breakdown;
   const double step_s = breakdown.mean.step_s;
   std::string text;
-  for (const size_t rank : shown_ranks(breakdown)) {
-    text += line_of(fmt::format("rank {}", rank), phases_line(breakdown.ranks[rank], step_s));
-    text += line_of("", buckets_line(breakdown.ranks[rank], step_s));
+  for (const size_t place : shown_ranks(*found)) {
+    text +=
+        line_of(fmt::format("rank {}", found->rank_at(place)), phases_line(breakdown.ranks[place], step_s));
+    text += line_of("", buckets_line(breakdown.ranks[place], step_s));
   }
   const std::string middle = time_text(step_s / 2), end = time_text(step_s);
   text += fmt::format("{:{}}0{:>{}}{:>{}}\n", "", kLead, middle, kColumns / 2 - 1, end, kColumns / 2);

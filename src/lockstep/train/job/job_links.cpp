@@ -8,9 +8,11 @@
 #include <c10/util/Exception.h>
 
 #include "lockstep/base/json_codec.h"
+#include "lockstep/base/tcp_socket.h"
 #include "lockstep/base/units.h"
 #include "lockstep/comm/hierarchical_communicator.h"
 #include "lockstep/comm/staging/copy_engine.h"
+#include "lockstep/launch/rendezvous.h"
 #include "lockstep/topology/rank_gpus.h"
 #include "lockstep/topology/visible_gpus.h"
 #include "lockstep/train/job/versions.h"
@@ -110,13 +112,25 @@ void require_helpers(const JobOptions& options) {
                        status.advice);
 }
 
+namespace {
+
+/// The host of rank 0, for the way there; empty where this is that host.
+std::string master_of(const launch::RankEnvironment& environment) {
+  if (environment.launcher_addr.empty()) return environment.master_addr;
+  // Of a launcher's addresses any may be this host's: ranks of others tell which leads to them.
+  std::string host = launch::host_of_rank_0(environment);
+  return is_own_address(host) ? "" : host;
+}
+
+}  // namespace
+
 comm::ConnectOptions connect_options(const JobOptions& options, const JobRank& rank) {
   return {.rank = rank.environment.rank,
           .size = rank.environment.world,
           .store = &rank.store,
           .timeout = comm::Duration(options.timeout_s),
           .interface = options.interface,
-          .master = rank.environment.master_addr};
+          .master = master_of(rank.environment)};
 }
 
 JobLinks::JobLinks(const JobPlan& job, const JobRank& rank) : job_(job), rank_(rank) {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/plain_text.h"
+#include "lockstep/base/units.h"
 #include "lockstep/results/record/machine_warnings.h"
 #include "lockstep/results/record/resources.h"
 #include "lockstep/results/record/summarize.h"
@@ -85,9 +86,8 @@ void warn_of_strangers(results::Run& run, const Ranks& ranks) {
     }
   }
   if (disturbed.empty()) return;
-  const size_t others = disturbed.size() - 1;
   std::string who = fmt::format("Rank {}", disturbed.front());
-  if (others > 0) who += fmt::format(" and {} other{}", others, others == 1 ? "" : "s");
+  if (disturbed.size() > 1) who += " and " + counted(std::ssize(disturbed) - 1, "other");
   run.warnings.push_back(
       {fmt::format("{} refused {} of what strangers sent; the first: {}.", who, refused, first),
        "Set LOCKSTEP_TOKEN for ranks and producers, or use an address of the form ipc:///tmp/NAME."});

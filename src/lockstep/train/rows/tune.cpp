@@ -60,7 +60,7 @@ TuningPlan find_plan(const RowPlan& row, const RankGroup& ranks, launch::Progres
 
 constexpr double kGridFactor = 4;
 /// Pairs of blocks; fewer have no interval, more hardly narrow it.
-constexpr int kFewestPairs = 3;
+constexpr int kFewestPairs = measure::kFewestLaunches;
 constexpr int kMostPairs = 8;
 constexpr int kRefinements = 2;
 

@@ -122,8 +122,7 @@ void write_checkpoint(const std::string& path, CheckpointHead head, const replic
   add(tensors, kModel, parameters.buffers());
   // A rate is not what a resumed training would repeat.
   for (results::EpochRecord& epoch : head.epochs) epoch.images_per_s.reset();
-  Json json{{"version", kVersion}};
-  json.update(encode(head));
+  const Json json = encode_after({{"version", kVersion}}, head);
   write_tensors(path, tensors, {{kHead, json.dump(-1, ' ', false, Json::error_handler_t::replace)}});
 }
 
