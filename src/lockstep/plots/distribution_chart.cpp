@@ -25,7 +25,7 @@ struct RunSteps {
   LabelledRun run;
   std::vector<double> sorted_s;
   double quantile(double percent) const { return measure::percentile_of_sorted(sorted_s, percent); }
-  /// That of the table: launches count alike.
+  /// Median of the tables, in which launches count alike.
   double median_s() const { return run.run->step_s.p50.value_or(quantile(50)); }
   /// Ends of the axis for this run: a few far outliers would squeeze all the rest into a corner.
   double shown_high_s() const {

@@ -157,7 +157,7 @@ DrawnPanel draw_panel(Canvas& canvas, const ChartForm& form, const Panel& panel,
             {.colour = Colour::kMuted, .width = 1.25}, per_second, y_high);
   draw_part(canvas, frame, panel.series.measured_s, 0, bins, {.colour = Colour::kBlue, .width = 1.25},
             per_second, y_high);
-  // That of the table: launches count alike.
+  // Median of the tables, in which launches count alike.
   const double median = run.step_s.p50.value_or(measure::percentile(panel.series.measured_s, 50));
   canvas.line({left, frame.at(0, median * per_second).y}, {right, frame.at(0, median * per_second).y},
               Colour::kVermillion, 1.75, "7 4");

@@ -296,7 +296,7 @@ TEST(WhatIfTest, other_words_are_refused) {
   EXPECT_THAT(refusal_of(model, 1, "bandwidth=25gbit"), HasSubstr("one rank has no link"));
   EXPECT_THAT(refusal_of(model_of("horovod"), 2, "bucket=10"), HasSubstr("horovod has no buckets"));
   CollectiveTable flat("gloo");
-  // What rounding leaves is no transfer.
+  // Rounding leaves something that is no transfer.
   flat.add({2, CollectiveKind::kAllReduce, 8, 1e-3});
   flat.add({2, CollectiveKind::kAllReduce, 3e6, 1e-3 * (1 + 1e-12)});
   EXPECT_THAT(refusal_of({model.profile(), flat}, 2, "bandwidth=25gbit"),

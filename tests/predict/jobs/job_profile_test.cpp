@@ -96,7 +96,7 @@ TEST(JobProfileTest, a_bucket_that_one_tensor_closed_is_cut_before_it_at_most) {
   using testing::DoubleNear;
   const auto near = [](double bytes) { return DoubleNear(bytes, 0.1); };
   EXPECT_THAT(sizes("ddp", 25), ElementsAre(near(16.4), near(67.1), near(151), near(9.9)));
-  // What is before the tensor of the second bucket is not known.
+  // Tensors before that of the second bucket are not known.
   EXPECT_THAT(sizes("ddp", 10),
               ElementsAre(near(16.4), near(10.5), near(10.5), near(46.1), near(151), near(9.9)));
   EXPECT_THAT(sizes("ddp", 100), ElementsAre(near(16.4), near(218.1), near(9.9)));

@@ -10,7 +10,7 @@
 namespace lockstep::predict {
 namespace {
 
-/// Of the times that a line is put through, relative to them.
+/// Rounding of a line's slope, relative to the times that the line is put through.
 constexpr double kRoundedTransfer = 1e-6;
 
 /// The constant of the line t = constant + slope * bytes with the smallest relative errors, between 0 and the

@@ -8,7 +8,7 @@ namespace lockstep::predict {
 namespace {
 
 constexpr size_t kMostBuckets = 100'000;
-/// Of sums of bytes.
+/// Rounding of sums of bytes, relative to them.
 constexpr double kRoundedBytes = 1e-9;
 
 }  // namespace

@@ -115,7 +115,7 @@ double usual_loss(const JobProfile& profile, const Run& run) {
   return lengthens && profile.fills_cores(placement_of(run)) ? kUsualLoss : 0;
 }
 
-/// What a rank computes in a step. Rows that begin with one rank tell what communication adds (take_loss).
+/// Computing of a rank in a step. Rows that begin with one rank tell what communication adds (take_loss).
 double own_computing_of(const JobProfile& profile, const Run& run, const Run& first) {
   return computing_of(run) - (first.ranks == 1 ? 0 : usual_loss(profile, run) * hidden_of(run));
 }

@@ -117,7 +117,7 @@ namespace {
 /// The host of rank 0, for the way there; empty where this is that host.
 std::string master_of(const launch::RankEnvironment& environment) {
   if (environment.launcher_addr.empty()) return environment.master_addr;
-  // Of a launcher's addresses any may be this host's: ranks of others tell which leads to them.
+  // Ranks of other hosts tell which of this host's addresses leads to them.
   std::string host = launch::host_of_rank_0(environment);
   return is_own_address(host) ? "" : host;
 }
