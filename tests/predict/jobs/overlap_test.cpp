@@ -39,6 +39,19 @@ TEST(OverlapTest, a_collective_is_slower_while_the_rank_computes) {
                    13);
 }
 
+TEST(OverlapTest, a_collective_begins_late_while_the_rank_computes) {
+  // Until 4 computing is not stretched; the two busy seconds bring one.
+  const OverlapEnd end = overlap(std::vector<QueuedCollective>{{2, 2, 2}}, 10, {.compute = 1});
+  EXPECT_DOUBLE_EQ(end.communicated_s(), 6);
+  EXPECT_DOUBLE_EQ(end.computed_s, 11);
+  // Computing ends first, and with it the wait.
+  EXPECT_DOUBLE_EQ(overlap(std::vector<QueuedCollective>{{9, 3, 5}}, 10, {}).communicated_s(), 13);
+  EXPECT_DOUBLE_EQ(overlap(std::vector<QueuedCollective>{{10, 3, 5}}, 10, {}).communicated_s(), 13);
+  // The second begins when the first has ended, late again.
+  EXPECT_THAT(overlap(std::vector<QueuedCollective>{{2, 2, 1}, {3, 1, 1}}, 10, {.compute = 1}).ended_s,
+              ElementsAre(DoubleEq(5), DoubleEq(7)));
+}
+
 TEST(JobStepTest, the_update_follows_all_collectives_or_each) {
   JobStep step{.computing_s = 9, .update_s = 3, .other_s = 1, .queue = {{2, 3}, {4, 1}, {9, 2}}};
   EXPECT_DOUBLE_EQ(step_s(step, 0), 11 + 3 + 1);

@@ -31,7 +31,8 @@ class RandomJob {
     const double load = std::exp(number(std::log(0.02), std::log(3))) * step.computing_s;
     for (int k = 1; k <= buckets; ++k) {
       step.queue.push_back({.ready_s = step.computing_s * (0.33 + 0.67 * k / buckets),
-                            .cost_s = load / buckets * number(0.3, 1.7)});
+                            .cost_s = load / buckets * number(0.3, 1.7),
+                            .late_s = number(0, 0.2) * load / buckets});
     }
     step.overlaps = whole(0, 4) > 0;
     step.updates_on_arrival = whole(0, 1) == 1;

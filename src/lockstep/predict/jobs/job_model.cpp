@@ -168,8 +168,8 @@ void JobModel::add_communication(JobStep& step, const Scenario& scenario, const 
   step.updates_on_arrival = shape.updates_on_arrival && !profile_.fills_cores(scenario.placement);
   step.loss = profile_.loss;
   // A core that is free moves the bytes.
-  if (profile_.fills_cores(profile_.placement) && !profile_.fills_cores(scenario.placement))
-    step.loss.compute = 0;
+  const bool shares_cores = profile_.fills_cores(scenario.placement);
+  if (profile_.fills_cores(profile_.placement) && !shares_cores) step.loss = {};
   const int ranks = scenario.placement.ranks;
   if (ranks == 1) return;
   const auto drawn_s = [&](const CollectiveTime& time) {
@@ -198,8 +198,11 @@ void JobModel::add_communication(JobStep& step, const Scenario& scenario, const 
   const std::vector<GradientBucket> buckets = buckets_of(scenario, shape);
   const double measured_s = profile_.computing_s();
   for (const GradientBucket& bucket : buckets) {
+    const Algorithm algorithm = library_algorithm(table_.backend(), bucket.kind, ranks, bucket.bytes);
+    const double rounds = shares_cores ? shape_of(bucket.kind, algorithm, ranks).rounds : 0;
     step.queue.push_back({.ready_s = measured_s > 0 ? bucket.ready_s / measured_s * step.computing_s : 0,
-                          .cost_s = cost_s(bucket.kind, bucket.bytes)});
+                          .cost_s = cost_s(bucket.kind, bucket.bytes),
+                          .late_s = rounds * profile_.turn_s * draw.latency});
     if (!shape.values) continue;
     // Values travel in fp32.
     const double values_s = cost_s(*shape.values, bucket.bytes / wire);

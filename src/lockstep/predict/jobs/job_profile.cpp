@@ -102,10 +102,15 @@ double computing_of(const Run& run) {
   return step_of(run) * (1 - run.breakdown->mean.exposed_s() / run.breakdown->mean.step_s);
 }
 
+OwnCosts own_costs_of(const JobProfile& profile, const Run& run) {
+  return own_costs(run, profile.shape, run.hosts == 1 && profile.fills_cores(placement_of(run)));
+}
+
 /// Time of a step in which ranks compute while collectives run.
-double hidden_of(const Run& run) {
+double hidden_of(const JobProfile& profile, const Run& run) {
   const results::PhaseTimes& mean = run.breakdown->mean;
-  const double hidden_s = run.breakdown->communication_s - mean.exposed_s();
+  const double hidden_s =
+      run.breakdown->communication_s - mean.exposed_s() - own_costs_of(profile, run).late_s;
   return step_of(run) / mean.step_s * std::clamp(hidden_s, 0.0, kMostHidden * mean.backward_s);
 }
 
@@ -117,7 +122,7 @@ double usual_loss(const JobProfile& profile, const Run& run) {
 
 /// Computing of a rank in a step. Rows that begin with one rank tell what communication adds (take_loss).
 double own_computing_of(const JobProfile& profile, const Run& run, const Run& first) {
-  return computing_of(run) - (first.ranks == 1 ? 0 : usual_loss(profile, run) * hidden_of(run));
+  return computing_of(run) - (first.ranks == 1 ? 0 : usual_loss(profile, run) * hidden_of(profile, run));
 }
 
 void sort_known(std::vector<KnownValue>& known) {
@@ -151,7 +156,7 @@ void take_loss(JobProfile& profile, const std::vector<const Run*>& rows) {
   const Run& first = *rows.front();
   const Run& last = *rows.back();
   if (last.ranks == 1 || !profile.shape.overlaps) return;
-  const double hidden_s = hidden_of(last), usual = usual_loss(profile, last);
+  const double hidden_s = hidden_of(profile, last), usual = usual_loss(profile, last);
   double loss = usual;
   if (first.ranks == 1 && hidden_s > 0) {
     const double slower = value_at(profile.sharing, placement_of(last).per_host);
@@ -228,7 +233,11 @@ JobProfile profile_of(const RunRecord& record, const std::vector<const Run*>& ro
   take_loss(profile, rows);
   for (const Run* run : rows) {
     profile.measured.push_back({placement_of(*run), step_of(*run)});
-    if (run->ranks > 1) std::ranges::copy(own_costs(*run, profile.shape), std::back_inserter(profile.points));
+    if (run->ranks == 1) continue;
+    const OwnCosts own = own_costs_of(profile, *run);
+    std::ranges::copy(own.points, std::back_inserter(profile.points));
+    profile.loss.network = own.network_loss;
+    profile.turn_s = own.turn_s;
   }
   profile.noise = own_noise(record, last);
   return profile;

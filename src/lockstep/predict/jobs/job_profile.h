@@ -53,6 +53,8 @@ struct JobProfile {
   double forward_s = 0, backward_s = 0, update_s = 0, other_s = 0;
   std::vector<GradientBucket> buckets;
   OverlapLoss loss;
+  /// How late each round of a collective begins while ranks compute on all cores.
+  double turn_s = 0;
   StepNoise noise;
   /// Speed-up of the measured row; empty: not known, or it cannot be true.
   std::optional<double> speedup;
@@ -67,7 +69,8 @@ struct JobProfile {
   double ranks_with_cores = 0;
   /// The strategy's steps by ranks, ascending.
   std::vector<MeasuredStep> measured;
-  /// Costs of the strategy's own collectives, while ranks compute.
+  /// Costs of the strategy's own collectives: while ranks compute, or without `loss.network` and `turn_s`
+  /// where those tell what computing adds.
   std::vector<CollectivePoint> points;
   /// What had to be assumed, each a sentence.
   std::vector<std::string> notes;

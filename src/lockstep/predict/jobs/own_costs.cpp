@@ -1,7 +1,13 @@
 #include "lockstep/predict/jobs/own_costs.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
 #include <map>
+#include <utility>
+
+#include "lockstep/predict/jobs/overlap.h"
 
 namespace lockstep::predict {
 namespace {
@@ -27,6 +33,71 @@ void put_onto_line(CostBySize& costs, const Run& run, CollectiveKind kind) {
   const double latency_s = assumed_latency_s(run.backend, {run.ranks, kind, smallest, all_s / count});
   for (auto& [size, cost] : costs)
     cost.sum_s = cost.count * (latency_s + (all_s - count * latency_s) / bytes * static_cast<double>(size));
+}
+
+/// A collective on cores that compute, of which `left_s` was left when its turn came.
+struct SharedCoreTime {
+  double time_s, left_s, bytes;
+  Shape shape;
+};
+
+/// Logarithms of the link's seconds per byte, of 1 + phi_n, and of the wait for a turn of the processor.
+struct SharedCoreModel {
+  std::array<double, 3> logs;
+
+  double network_loss() const { return std::expm1(logs[1]); }
+  double turn_s() const { return std::exp(logs[2]); }
+  double cost_s(const Shape& shape, double bytes) const {
+    return kAssumedRound_s * shape.rounds + std::exp(logs[0]) * shape.volume * bytes;
+  }
+  double time_s(const SharedCoreTime& of) const {
+    const QueuedCollective collective{.cost_s = cost_s(of.shape, of.bytes), .late_s = turn_s() * of.shape.rounds};
+    return busy_time(collective, 0, of.left_s, {.network = network_loss()}).until_s;
+  }
+};
+
+/// What is usual, and standard deviations of logarithms around it: a thread that moves bytes has part of a
+/// core, and waits in each round for the end of a time slice of Linux (0.7 ms * (1 + log2 of the processors)).
+constexpr double kUsualNetworkLoss = 0.5, kUsualTurn_s = 1.4e-3;
+constexpr double kNetworkLossDeviation = 0.2, kTurnDeviation = 0.7, kTimeDeviation = 0.15;
+
+/// The most probable model, by a search along each of its numbers.
+SharedCoreModel shared_core_model(const std::vector<SharedCoreTime>& times) {
+  double bytes = 0, all_s = 0;
+  for (const SharedCoreTime& time : times) {
+    bytes += time.shape.volume * time.bytes;
+    all_s += time.time_s;
+  }
+  const SharedCoreModel usual{
+      {std::log(all_s / bytes), std::log1p(kUsualNetworkLoss), std::log(kUsualTurn_s)}};
+  const auto badness = [&](const SharedCoreModel& model) {
+    if (model.network_loss() < 0) return std::numeric_limits<double>::infinity();
+    double sum = std::pow((model.logs[1] - usual.logs[1]) / kNetworkLossDeviation, 2) +
+                 std::pow((model.logs[2] - usual.logs[2]) / kTurnDeviation, 2);
+    for (const SharedCoreTime& time : times)
+      sum += std::pow(std::log(model.time_s(time) / time.time_s) / kTimeDeviation, 2);
+    return sum;
+  };
+  SharedCoreModel best = usual;
+  double least = badness(best);
+  for (double step = 1; step > 1e-3; step /= 2) {
+    for (bool better = true; better;) {
+      better = false;
+      for (double& number : best.logs) {
+        for (const double change : {step, -step}) {
+          const double before = std::exchange(number, number + change);
+          const double found = badness(best);
+          if (found < least) {
+            least = found;
+            better = true;
+          } else {
+            number = before;
+          }
+        }
+      }
+    }
+  }
+  return best;
 }
 
 }  // namespace
@@ -56,25 +127,50 @@ CollectiveKind bucket_kind(const Run& run, const StrategyShape& shape, size_t in
   return first_half == shape.fetches_before_forward ? *shape.values : *shape.gradients;
 }
 
-std::vector<CollectivePoint> own_costs(const Run& run, const StrategyShape& shape) {
+OwnCosts own_costs(const results::Run& run, const StrategyShape& shape, bool fills_cores) {
   const std::vector<BucketTimes> buckets = mean_buckets(run);
+  const results::PhaseTimes& mean = run.breakdown->mean;
+  double computed_s = mean.input_s + mean.forward_s + mean.backward_s;
   std::map<CollectiveKind, CostBySize> kinds;
+  std::vector<SharedCoreTime> times;
   double free_s = 0;
   for (size_t k = 0; k < buckets.size(); ++k) {
     const BucketTimes& bucket = buckets[k];
     if (bucket.bytes <= 0) continue;
-    Cost& cost = kinds[bucket_kind(run, shape, k, buckets.size())][bucket.bytes];
-    cost.sum_s += std::max(0.0, bucket.ended_s - std::max(bucket.all_arrived_s, free_s));
+    const CollectiveKind kind = bucket_kind(run, shape, k, buckets.size());
+    Cost& cost = kinds[kind][bucket.bytes];
+    const double begin_s = std::max(bucket.all_arrived_s, free_s);
+    const double time_s = std::max(0.0, bucket.ended_s - begin_s);
+    cost.sum_s += time_s;
     ++cost.count;
     free_s = std::max(free_s, bucket.ended_s);
+    // Ranks compute when they have fetched all values.
+    if (shape.fetches_before_forward && kind == shape.values) computed_s += time_s;
+    const auto bytes = static_cast<double>(bucket.bytes);
+    const Algorithm algorithm = library_algorithm(run.backend, kind, run.ranks, bytes);
+    if (time_s > 0)
+      times.push_back({time_s, std::max(0.0, computed_s - begin_s), bytes, shape_of(kind, algorithm, run.ranks)});
   }
-  std::vector<CollectivePoint> points;
+  OwnCosts own;
+  const bool shares_cores = fills_cores && !times.empty();
+  SharedCoreModel model{};
+  if (shares_cores) {
+    model = shared_core_model(times);
+    own.network_loss = model.network_loss();
+    own.turn_s = model.turn_s();
+    for (const SharedCoreTime& time : times)
+      own.late_s += std::min(own.turn_s * time.shape.rounds, time.left_s);
+  }
   for (auto& [kind, costs] : kinds) {
-    put_onto_line(costs, run, kind);
-    for (const auto& [bytes, cost] : costs)
-      points.push_back({run.ranks, kind, static_cast<double>(bytes), cost.sum_s / cost.count});
+    if (!shares_cores) put_onto_line(costs, run, kind);
+    for (const auto& [size, cost] : costs) {
+      const auto bytes = static_cast<double>(size);
+      const Shape moved = shape_of(kind, library_algorithm(run.backend, kind, run.ranks, bytes), run.ranks);
+      own.points.push_back({run.ranks, kind, bytes,
+                            shares_cores ? model.cost_s(moved, bytes) : cost.sum_s / cost.count});
+    }
   }
-  return points;
+  return own;
 }
 
 }  // namespace lockstep::predict

@@ -14,12 +14,22 @@ std::vector<results::BucketTimes> mean_buckets(const results::Run& run);
 /// The kind of collective `index` of `count` in the breakdown of a run.
 CollectiveKind bucket_kind(const results::Run& run, const StrategyShape& shape, size_t index, size_t count);
 
-/// Costs of a run's own collectives, by kind and size: the time by which each, in one queue, was later than
-/// its ready time and the end of those before (the recurrence of overlap() solved for the costs). Equal sizes
-/// share their mean, so that those of several lanes, which end at nearly the same time, do not count as free.
-///
+/// Costs of a run's own collectives.
+struct OwnCosts {
+  /// By kind and size: the time by which each, in one queue, was later than its ready time and the end of
+  /// those before (the recurrence of overlap() solved for the costs). Equal sizes share their mean, so that
+  /// those of several lanes, which end at nearly the same time, do not count as free.
+  std::vector<CollectivePoint> points;
+  /// phi_n, and how late a round begins while the rank computes, where `points` leave them out.
+  double network_loss = 0, turn_s = 0;
+  /// Time of a step in which ranks compute and collectives that are late have not begun.
+  double late_s = 0;
+};
+
 /// Where no size is small enough to tell latency, costs are put onto a line through the assumed latency that
-/// keeps their sum: one that ranks delayed because they computed would make smaller ones look dear.
-std::vector<CollectivePoint> own_costs(const results::Run& run, const StrategyShape& shape);
+/// keeps their sum: one that ranks delayed because they computed would make smaller ones look dear. Where the
+/// ranks fill the cores (`fills_cores`), which move the bytes as well, the times are those of the most probable
+/// link, phi_n and turn of the processor (docs/predicting.md).
+OwnCosts own_costs(const results::Run& run, const StrategyShape& shape, bool fills_cores);
 
 }  // namespace lockstep::predict

@@ -78,46 +78,29 @@ class JobSimulation {
     ranks_.back().pace *= slow_rank_;
   }
 
-  /// The time at which a rank has computed `goal_s`, while a collective runs from `busy_from_s` to `free_s`.
-  static double time_of(const SimulatedRank& rank, double goal_s, double busy_from_s, double free_s,
-                        double stretch) {
-    const double from_s = std::max(busy_from_s, rank.begin_s);
-    const double left_s = std::max(0.0, goal_s - rank.done_s), busy_s = std::max(0.0, free_s - from_s);
-    if (left_s * stretch <= busy_s) return from_s + left_s * stretch;
-    return from_s + busy_s + left_s - busy_s / stretch;
-  }
-  static void advance(SimulatedRank& rank, double to_s, double busy_from_s, double free_s, double stretch) {
-    const double from_s = std::max(busy_from_s, rank.begin_s);
-    const double span_s = std::max(0.0, to_s - from_s);
-    const double busy_s = std::clamp(free_s - from_s, 0.0, span_s);
-    rank.done_s = std::min(rank.end_s, rank.done_s + busy_s / stretch + span_s - busy_s);
-  }
-
   /// Returns when each collective of gradients ends, and sets when each rank has computed all.
   std::vector<double> send(const JobStep& step) {
-    const double stretch = 1 + step.loss.compute;
     std::vector<double> ends;
-    // All ranks are known at `now_s`: when the last collective began.
-    double now_s = 0, free_s = 0;
+    // All ranks are known at `now_s`: when the turn of the last collective came.
+    double now_s = 0;
+    BusyTime busy{.stretch = 1 + step.loss.compute};
+    const auto time_of = [&](const SimulatedRank& rank, double goal_s) {
+      return busy.end_of(std::max(now_s, rank.begin_s), std::max(0.0, goal_s - rank.done_s));
+    };
     for (const QueuedCollective& collective : step.queue) {
-      double begin_s = free_s;
-      for (const SimulatedRank& rank : ranks_) {
-        const double goal_s = step.overlaps ? collective.ready_s * rank.pace : rank.end_s;
-        begin_s = std::max(begin_s, time_of(rank, goal_s, now_s, free_s, stretch));
-      }
-      double computing_s = 0;
+      double begin_s = busy.until_s;
+      for (const SimulatedRank& rank : ranks_)
+        begin_s = std::max(begin_s, time_of(rank, step.overlaps ? collective.ready_s * rank.pace : rank.end_s));
+      double left_s = 0;
       for (SimulatedRank& rank : ranks_) {
-        advance(rank, begin_s, now_s, free_s, stretch);
-        computing_s = std::max(computing_s, (rank.end_s - rank.done_s) * stretch);
+        rank.done_s = std::min(rank.end_s, rank.done_s + busy.work_in(std::max(now_s, rank.begin_s), begin_s));
+        left_s = std::max(left_s, rank.end_s - rank.done_s);
       }
-      const double slow_s = collective.cost_s * (1 + step.loss.network);
       now_s = begin_s;
-      free_s = slow_s <= computing_s
-                   ? begin_s + slow_s
-                   : begin_s + computing_s + collective.cost_s - computing_s / (1 + step.loss.network);
-      ends.push_back(free_s);
+      busy = busy_time(collective, begin_s, left_s, step.loss);
+      ends.push_back(busy.until_s);
     }
-    for (SimulatedRank& rank : ranks_) rank.end_s = time_of(rank, rank.end_s, now_s, free_s, stretch);
+    for (SimulatedRank& rank : ranks_) rank.end_s = time_of(rank, rank.end_s);
     return ends;
   }
 
