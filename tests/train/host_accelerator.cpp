@@ -65,11 +65,6 @@ replica::Accelerator::MarkPtr HostAccelerator::mark() {
   return mark;
 }
 
-bool HostAccelerator::reached(const Mark& mark) {
-  const std::lock_guard lock(mutex_);
-  return host_mark(mark).at_s > 0;
-}
-
 void HostAccelerator::wait(const Mark& mark) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return host_mark(mark).at_s > 0; });
