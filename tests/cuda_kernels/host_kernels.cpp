@@ -48,12 +48,9 @@ int64_t workspace_bytes_here(Shape shape) {
   return norm_workspace_bytes(shape, host_gpu.processors);
 }
 
-constexpr KernelsPluginV1 kTable = {kKernelsAbiVersion,
-                                    workspace_bytes_here,
+constexpr KernelsPluginV1 kTable = {kKernelsAbiVersion, workspace_bytes_here,
                                     perform<NormForward, normalize<HostLauncher>>,
-                                    perform<NormBackward, normalize_backward<HostLauncher>>,
-                                    perform<SgdUpdate, update<HostLauncher>>,
-                                    perform<PixelConversion, convert_pixels<HostLauncher>>};
+                                    perform<NormBackward, normalize_backward<HostLauncher>>};
 
 }  // namespace
 

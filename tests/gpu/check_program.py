@@ -7,6 +7,7 @@ Every line is a check: placing ranks, refusing what cannot be, what results say 
 step. Exit code 1 when one fails.
 """
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -20,6 +21,12 @@ BUSY = ["bench", "--no-controls", "--model", "resnet18", "--image-size", "224", 
         "--warmup", "20"]
 ALONE = ["--strategy", "single", "--ranks", "1"]
 BATCH = ["--batch", "64"]
+
+
+def visible(gpus):
+    """As many of them as CUDA_VISIBLE_DEVICES leaves."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return gpus if named is None else gpus[:sum(name not in ("", "-1") for name in named.split(","))]
 
 
 class Checks:
@@ -126,6 +133,9 @@ def check_phases(checks):
 
 def check_network_file(checks):
     """A network from a file: its graph for GPUs computes what the one for CPUs computes, under every strategy."""
+    if importlib.util.find_spec("torch") is None:
+        print("not run: a network from a file, for want of torch", flush=True)
+        return
     tree = pathlib.Path(__file__).resolve().parents[2]
     file = str(checks.folder / "conv.pt2")
     script = ("import sys, lockstep, networks; model, loss, inputs, targets = networks.make('conv');"
@@ -149,9 +159,8 @@ def check_network_file(checks):
 
 def check_places(checks):
     """Which GPU a rank gets, and which it does not."""
-    gpus = len(subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True,
-                              check=True).stdout.strip().splitlines())
-    too_many = str(gpus + 1)
+    listed = subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True, check=True).stdout
+    too_many = str(len(visible(listed.strip().splitlines())) + 1)
     checks.refused("more ranks than GPUs", 2, [f"want {too_many} GPUs", "--share-device"],
                    checks.run(*BENCH, *BATCH, "--strategy", "replicated", "--device", "cuda", "--ranks", too_many))
     record, done = checks.bench("--strategy", "replicated", "--device", "cuda", "--ranks", too_many, "--share-device")
@@ -161,12 +170,14 @@ def check_places(checks):
     checks.refused("no GPU", 4, ["--device cuda cannot be used"],
                    checks.run(*BENCH, *BATCH, *ALONE, "--device", "cuda", CUDA_VISIBLE_DEVICES="-1"))
     # Two ranks that each see one GPU with the number 0, the same one.
+    first = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
     ranks = [subprocess.Popen(
         [checks.program, *BENCH, *BATCH, "--strategy", "replicated", "--device", "cuda", "--backend", "gloo", "--ranks",
          "2"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "2",
-             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29617", "CUDA_VISIBLE_DEVICES": "0"}) for rank in range(2)]
+             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29617", "CUDA_VISIBLE_DEVICES": first})
+        for rank in range(2)]
     ends = [(*rank.communicate(timeout=280), rank.returncode) for rank in ranks]
     checks.expect("two ranks of a launcher with one GPU are refused by name",
                   all(code == 2 for _, _, code in ends) and "ranks 0 and 1 have" in ends[0][1])

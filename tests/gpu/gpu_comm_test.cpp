@@ -9,7 +9,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/backend.h"
-#include "lockstep/comm/store.h"
 
 namespace lockstep::comm {
 namespace {
@@ -259,28 +258,6 @@ TEST_F(NcclTest, a_gpu_that_is_not_there_is_refused) {
   }
 }
 
-TEST_F(NcclTest, two_ranks_on_one_gpu_are_refused) {
-  HashStore store;
-  std::vector<std::string> refusals(2);
-  std::vector<std::thread> ranks;
-  for (int rank = 0; rank < 2; ++rank) {
-    ranks.emplace_back([&, rank] {
-      ConnectOptions options{
-          .rank = rank, .size = 2, .store = &store, .timeout = Duration(10), .interface = ""};
-      options.cuda_device = 0;
-      try {
-        connect("nccl", options);
-      } catch (const ConfigError& error) {
-        refusals[size_t(rank)] = error.what();
-      }
-    });
-  }
-  for (std::thread& rank : ranks) rank.join();
-  for (const std::string& refusal : refusals) {
-    EXPECT_NE(refusal.find("ranks 0 and 1 have the same GPU"), std::string::npos) << refusal;
-  }
-}
-
 class StagedGpuTest : public GpuCommTest {};
 
 TEST_F(StagedGpuTest, staging_cannot_be_captured) {
@@ -292,25 +269,6 @@ TEST_F(StagedGpuTest, staging_cannot_be_captured) {
   EXPECT_THROW(comm->all_reduce(bytes.in(stream), ReduceOp::kSum), ConfigError);
   must(cudaStreamEndCapture(stream, &graph));
   if (graph != nullptr) must(cudaGraphDestroy(graph));
-}
-
-TEST_F(StagedGpuTest, ranks_that_share_a_gpu_reduce_its_memory) {
-  HashStore store;
-  std::vector<std::thread> ranks;
-  for (int rank = 0; rank < 3; ++rank) {
-    ranks.emplace_back([&, rank] {
-      ConnectOptions options{
-          .rank = rank, .size = 3, .store = &store, .timeout = Duration(10), .interface = ""};
-      options.cuda_device = 0;
-      const auto comm = connect("thread", options);
-      const Bytes bytes;
-      const Stream stream;
-      bytes.fill(rank + 1, stream);
-      comm->all_reduce(bytes.in(stream), ReduceOp::kSum)->wait_in_stream(stream);
-      EXPECT_EQ(bytes.read(stream), all(6));
-    });
-  }
-  for (std::thread& rank : ranks) rank.join();
 }
 
 }  // namespace

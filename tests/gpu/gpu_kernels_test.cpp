@@ -8,17 +8,13 @@
 
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/allclose.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/isclose.h>
 #include <ATen/ops/mean.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
-#include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
 
-#include "lockstep/base/error.h"
 #include "lockstep/kernels/fused_norm.h"
 #include "lockstep/replica/accelerator.h"
 
@@ -28,7 +24,6 @@ namespace lockstep::kernels {
 namespace {
 
 using cuda_kernels::KernelsPluginV1;
-using cuda_kernels::Number;
 
 struct ImageCase {
   int64_t batch, channels, size;
@@ -72,8 +67,6 @@ class GpuKernelsTest : public testing::Test {
     for (at::Tensor& tensor : all) tensor = tensor.detach().cpu();
     return all;
   }
-
-  void* stream() const { return accelerator_->stream(); }
 
   std::shared_ptr<replica::Accelerator> accelerator_;
   const KernelsPluginV1* plugin_ = nullptr;
@@ -119,56 +112,6 @@ TEST_F(GpuKernelsTest, a_normalization_can_be_recorded) {
   const at::Tensor recorded = y.cpu();
   work();
   EXPECT_TRUE(recorded.equal(y.cpu()));
-}
-
-TEST_F(GpuKernelsTest, sgd_updates_and_refreshes_as_on_the_host) {
-  constexpr int64_t kSize = 100003;
-  const auto updated = [&](c10::Device device, const KernelsPluginV1& kernels, void* in) {
-    at::manual_seed(3);
-    const at::Tensor parameter = at::randn({kSize}).to(device);
-    const at::Tensor gradient = at::randn({kSize}).to(device);
-    const at::Tensor momentum = at::randn({kSize}).to(device);
-    const at::Tensor copy = at::zeros({kSize}, at::TensorOptions().dtype(at::kBFloat16).device(device));
-    cuda_kernels::SgdUpdate update{.tensors = 1,
-                                   .copies = Number::kBf16,
-                                   .factor = 0.5f,
-                                   .weight_decay = 1e-4f,
-                                   .momentum = 0.9f,
-                                   .rate = 0.1f,
-                                   .nesterov = true};
-    update.of[0] = {parameter.mutable_data_ptr<float>(), gradient.const_data_ptr<float>(),
-                    momentum.mutable_data_ptr<float>(), copy.mutable_data_ptr(), kSize};
-    kernels.update(update, in);
-    return std::vector<at::Tensor>{parameter.cpu(), momentum.cpu(), copy.cpu()};
-  };
-  const auto found = updated(accelerator_->device(), *plugin_, stream());
-  const auto exact = updated(at::kCPU, cuda_kernels::host_kernels(), nullptr);
-  EXPECT_TRUE(at::allclose(found[0], exact[0], 1e-5, 1e-6));
-  EXPECT_TRUE(at::allclose(found[1], exact[1], 1e-5, 1e-6));
-  EXPECT_TRUE(found[2].equal(found[0].to(at::kBFloat16)));
-}
-
-TEST_F(GpuKernelsTest, pixels_are_scaled_as_on_the_host) {
-  constexpr int64_t kPixels = 40001;
-  const auto converted = [&](c10::Device device, const KernelsPluginV1& kernels, void* in) {
-    at::manual_seed(4);
-    const at::Tensor pixels = at::randint(256, {kPixels, 3}).to(at::kByte).to(device);
-    const at::Tensor images =
-        at::empty({kPixels, 4}, at::TensorOptions().dtype(at::kBFloat16).device(device));
-    kernels.convert_pixels({.pixels = kPixels,
-                            .channels = 3,
-                            .image_channels = 4,
-                            .from = pixels.const_data_ptr<uint8_t>(),
-                            .to = images.mutable_data_ptr(),
-                            .number = Number::kBf16,
-                            .scale = {0.017f, 0.018f, 0.019f, 0},
-                            .shift = {-2.1f, -2.0f, -1.8f, 0}},
-                           in);
-    return images.cpu().to(at::kFloat);
-  };
-  // The GPU multiplies and adds with one rounding.
-  EXPECT_TRUE(at::allclose(converted(accelerator_->device(), *plugin_, stream()),
-                           converted(at::kCPU, cuda_kernels::host_kernels(), nullptr), 0x1p-7, 1e-6));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import tempfile
 
+import check_program
 import judge
 from checks import run
 from gpu_promises import CAPTURED, EAGER, NO, NOT_RUN, SEEN, YES
@@ -24,7 +25,7 @@ class Machine:
         self.lockstep, self.tests = build / "lockstep", build / "tests" / "gpu"
         self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="lockstep-gpu-"))
         listed = run(["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"], 60)
-        self.gpus = [line.strip() for line in listed.output.splitlines()] if listed.code == 0 else []
+        self.gpus = check_program.visible(listed.output.splitlines()) if listed.code == 0 else []
         self.text = "; ".join(self.gpus) or "no GPU"
 
     def on_gpu(self):
@@ -250,8 +251,11 @@ def training(part, machine):
         return
     part.check_gtest("captured and eager agree after 20 steps, phases sum to the step, own cost under 50 us", 240,
                      [machine.tests / "gpu_train_test", "--gtest_filter=-GpusOfOneProcessTest.*"])
+    python = machine.python()
     part.check("records, phases, placing ranks, bad input", 280,
-               ["python3", machine.root / "tests/gpu/check_program.py", machine.lockstep])
+               [python or "python3", machine.root / "tests/gpu/check_program.py", machine.lockstep])
+    if python is None:
+        part.not_run("a network from a file", "no python3 with torch and torchvision")
 
 
 def rest(part, machine):

@@ -31,8 +31,8 @@ def script(path, text):
 
 
 def call(*arguments, path=None):
-    """tests/gpu/run with these arguments; `path` goes before PATH, and has the only Python that is asked for torch."""
-    environment = dict(os.environ)
+    """tests/gpu/run, with GPU 1 alone; `path` goes before PATH, and has the only Python that is asked for torch."""
+    environment = dict(os.environ, CUDA_VISIBLE_DEVICES="1")
     if path:
         environment["PATH"] = f"{path}:{environment['PATH']}"
         environment["LOCKSTEP_PYTHON"] = str(path / "python3")
@@ -150,7 +150,7 @@ class RunTest(unittest.TestCase):
     def test_a_lockstep_that_fails_at_everything_gets_through_every_part(self):
         script(self.folder / "build" / "lockstep", "echo no; exit 1\n")
         script(self.folder / "build" / "plugins" / "lockstep_nccl.so", "")
-        script(self.folder / "bin" / "nvidia-smi", "echo NVIDIA H200, 580, 143771 MiB\n")
+        script(self.folder / "bin" / "nvidia-smi", "printf 'NVIDIA H200, 580, 143771 MiB\\n%.0s' 1 2\n")
         script(self.folder / "bin" / "python3", f'[ "$1" = -c ] && exit 1; exec {sys.executable} "$@"\n')
         script(self.folder / "bin" / "mpirun", "exit 1\n")
         done = call("--json", self.folder / "kept", self.folder / "build", path=self.folder / "bin")
@@ -160,7 +160,10 @@ class RunTest(unittest.TestCase):
         for name, least in (("1", 10), ("2", 10), ("3", 1), ("4", 3), ("rest", 10)):
             kept = json.loads((self.folder / "kept" / f"gpu-part-{name}.json").read_text())
             self.assertGreaterEqual(len(kept["rows"]), least, name)
-            self.assertIn("H200", kept["machine"])
+            self.assertEqual(kept["machine"].count("H200"), 1)
+            not_run = [row["promise"] for row in kept["rows"] if row["holds"] == NOT_RUN]
+            self.assertEqual("a network from a file" in not_run, name == "4")
+            self.assertEqual("nccl, 2 ranks" in not_run, name == "rest")
 
     def test_every_part_fits_its_eight_minutes(self):
         self.assertEqual([name for name, _, seconds, _ in parts.PARTS if seconds <= 480], ["1", "2", "3", "4"])

@@ -76,7 +76,7 @@ TEST(FlatMemoryTest, momenta_of_a_part_update_that_part_as_all_of_them_do) {
   FlatMemory whole(every, {2, 1, 0});
   const std::vector<Range> kept{{5, 40}, {60, 200}};
   part.keep_momenta_of(kept);
-  EXPECT_EQ(part.momentum_count(), 175);
+  EXPECT_EQ(part.momentum_bytes(), 4 * 175);
   for (int step = 0; step < 3; ++step) {
     const at::Tensor gradients = at::rand_like(whole.gradients({0, whole.count()}));
     whole.gradients({0, whole.count()}).copy_(gradients);

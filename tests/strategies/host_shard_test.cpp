@@ -7,6 +7,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/strategies/parameter_shards.h"
 
+#include "train/host_accelerator.h"
+
 namespace lockstep::strategies {
 namespace {
 
@@ -36,8 +38,9 @@ void apply_all(HostShard& shard, bool first_step) {
 }
 
 TEST(HostShardTest, updates_what_it_owns_as_flat_memory_does_and_nothing_else) {
+  test::HostAccelerator accelerator;
   Sharded here, there;
-  HostShard shard(there.memory, kOwned, nullptr);
+  HostShard shard(there.memory, kOwned, accelerator);
   for (int step = 0; step < 3; ++step) {
     const at::Tensor gradients = at::rand({48});
     here.give_gradients(gradients);
@@ -52,9 +55,10 @@ TEST(HostShardTest, updates_what_it_owns_as_flat_memory_does_and_nothing_else) {
 }
 
 TEST(HostShardTest, goes_on_from_what_another_saved) {
+  test::HostAccelerator accelerator;
   Sharded first, second;
-  HostShard shard(first.memory, kOwned, nullptr);
-  HostShard restored(second.memory, kOwned, nullptr);
+  HostShard shard(first.memory, kOwned, accelerator);
+  HostShard restored(second.memory, kOwned, accelerator);
   first.give_gradients(at::rand({48}));
   apply_all(shard, true);
   replica::State state;

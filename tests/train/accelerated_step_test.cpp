@@ -178,8 +178,11 @@ TEST_F(AcceleratedStepTest, what_libraries_try_out_is_over_after_the_steps_that_
 TEST_F(AcceleratedStepTest, hits_are_counted_where_asked_for) {
   test::TrainedReplica own = replica();
   int64_t hits = 0;
-  run(own, {.pacing = {.warmup_steps = 0, .steps = 40},
-            .hooks = {.after_step = [&](double, int64_t of_step) { hits += of_step; }, .counts_hits = true}});
+  train::StepHooks hooks{.after_step = [&](double, int64_t of_step) { hits += of_step; }};
+  run(own, {.pacing = {.warmup_steps = 0, .steps = 5}, .hooks = hooks});
+  EXPECT_EQ(hits, 0);
+  hooks.counts_hits = true;
+  run(own, {.pacing = {.warmup_steps = 0, .steps = 40}, .hooks = hooks});
   // Few images, seen again and again.
   EXPECT_GT(hits, 40);
   EXPECT_LE(hits, 160);

@@ -29,7 +29,6 @@ class HostAccelerator final : public replica::Accelerator {
   void enter_thread() override {}
   void* stream() const override { return nullptr; }
   MarkPtr mark() override;
-  bool reached(const Mark& mark) override;
   void wait(const Mark& mark) override;
   double seconds_between(const Mark& from, const Mark& to) override;
   void synchronize() override;

@@ -1,6 +1,7 @@
 #include "lockstep/train/rows/sweep.h"
 
 #include <cstdlib>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -215,6 +216,25 @@ TEST(SweepTest, threads_that_share_a_gpu_cannot_record_their_steps) {
   }
   // The control.
   EXPECT_EQ(several, 1);
+}
+
+TEST(SweepTest, threads_that_share_a_gpu_cannot_draw_from_its_generator) {
+  const std::string networks = LOCKSTEP_TEST_NETWORKS;
+  for (const auto& [network, draws] : {std::pair("with_dropout", true), std::pair("mlp", false)}) {
+    const auto rows = plan_rows({.models = {networks + ":" + network},
+                                 .ranks = {1, 2},
+                                 .strategies = {"replicated"},
+                                 .common = {.device = "cuda"},
+                                 .controls = false});
+    ASSERT_EQ(rows.size(), 2u);
+    for (const train::RowPlan& row : rows) {
+      const std::string why = why_not(row, {.backend = "thread", .are_threads = true, .share_gpus = true});
+      EXPECT_THAT(why, draws && row.ranks == 2 ? HasSubstr("draws random numbers") : HasSubstr(""));
+      EXPECT_EQ(why.empty(), !draws || row.ranks == 1) << row.label();
+      EXPECT_EQ(why_not(row, {.backend = "nccl", .are_threads = true}), "");
+      EXPECT_EQ(why_not(row, {.backend = "gloo", .share_gpus = true}), "");
+    }
+  }
 }
 
 TEST(SweepTest, which_strategies_share_a_gpu_is_said_of_every_row) {

@@ -34,7 +34,7 @@ inline std::string cuda_version_text(int version) {
     throw BackendMissing(fmt::format("there is no NVIDIA driver on this machine ({})", found.reason),
                          "install the driver of the machine's GPU, or use a machine with one");
   }
-  if (found.driver_too_old || found.driver_version < found.runtime_version) {
+  if (found.driver_too_old) {
     throw BackendMissing(fmt::format("the NVIDIA driver supports CUDA up to {}, but {} needs CUDA {} ({})",
                                      cuda_version_text(found.driver_version), found.runtime_of,
                                      cuda_version_text(found.runtime_version), found.reason),

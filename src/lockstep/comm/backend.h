@@ -47,7 +47,7 @@ BackendStatus backend_status(const std::string& name);
 /// Collective over the ranks that are to join. Throws ConfigError for an unknown name (with the nearest
 /// names), BackendMissing when the plugin or its library is missing, CommError or TimeoutError when joining
 /// fails. The thread backend joins ranks of one process that pass the same Store. With nccl every
-/// rank needs a GPU of its own (ConfigError that names the ranks otherwise).
+/// rank needs a GPU of its own.
 std::unique_ptr<Communicator> connect(const std::string& backend, const ConnectOptions& options);
 
 }  // namespace lockstep::comm

@@ -63,12 +63,9 @@ int64_t workspace_bytes_here(Shape shape) {
   return norm_workspace_bytes(shape, current_processors());
 }
 
-constexpr KernelsPluginV1 kPlugin = {kKernelsAbiVersion,
-                                     workspace_bytes_here,
+constexpr KernelsPluginV1 kPlugin = {kKernelsAbiVersion, workspace_bytes_here,
                                      enqueue<NormForward, normalize<StreamLauncher>>,
-                                     enqueue<NormBackward, normalize_backward<StreamLauncher>>,
-                                     enqueue<SgdUpdate, update<StreamLauncher>>,
-                                     enqueue<PixelConversion, convert_pixels<StreamLauncher>>};
+                                     enqueue<NormBackward, normalize_backward<StreamLauncher>>};
 
 }  // namespace
 

@@ -1,9 +1,7 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
-#include "lockstep/cuda_kernels/elementwise.h"
 #include "lockstep/cuda_kernels/norm.h"
 
 namespace lockstep::cuda_kernels {
@@ -55,35 +53,6 @@ inline int64_t norm_workspace_bytes(Shape shape, int processors) {
   static_assert(Sums::kBlocksPerProcessor == NormGradientSums<float>::kBlocksPerProcessor &&
                 Sums::kColumns == NormGradientSums<float>::kColumns);
   return workspace_bytes(tile(shape, false, processors * Sums::kBlocksPerProcessor, Sums::kColumns));
-}
-
-/// Blocks for so many equal pieces of work.
-template <typename Kernel>
-int32_t blocks_for(int64_t pieces, int processors) {
-  const int64_t most = int64_t{processors} * Kernel::kBlocksPerProcessor;
-  return static_cast<int32_t>(std::clamp<int64_t>(pieces, 1, most));
-}
-
-template <typename Launcher>
-void update(const SgdUpdate& sgd, Launcher& launcher) {
-  const int64_t chunks = chunks_of(sgd);
-  if (chunks == 0) return;
-  with_number(sgd.copies, [&](auto type) {
-    using Kernel = Sgd<decltype(type)>;
-    const int32_t blocks = blocks_for<Kernel>(chunks, launcher.processors());
-    launcher.run(Kernel{sgd, chunks, blocks}, blocks);
-  });
-}
-
-template <typename Launcher>
-void convert_pixels(const PixelConversion& conversion, Launcher& launcher) {
-  const int64_t values = conversion.pixels * conversion.image_channels;
-  if (values == 0) return;
-  with_number(conversion.number, [&](auto type) {
-    using Kernel = ConvertPixels<decltype(type)>;
-    const int32_t blocks = blocks_for<Kernel>((values + kChunk - 1) / kChunk, launcher.processors());
-    launcher.run(Kernel{conversion, blocks}, blocks);
-  });
 }
 
 }  // namespace lockstep::cuda_kernels

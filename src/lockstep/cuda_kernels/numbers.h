@@ -12,7 +12,7 @@
 
 namespace lockstep::cuda_kernels {
 
-/// Number formats of images and of low-precision weights. All arithmetic is fp32.
+/// Number formats of images. All arithmetic is fp32.
 enum class Number : int32_t { kFloat, kBf16, kHalf };
 
 struct Bf16 {

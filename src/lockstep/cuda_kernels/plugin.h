@@ -6,7 +6,7 @@
 
 namespace lockstep::cuda_kernels {
 
-constexpr uint32_t kKernelsAbiVersion = 1;
+constexpr uint32_t kKernelsAbiVersion = 2;
 
 /// The functions of the plugin lockstep_cuda_kernels.so. Each enqueues its kernels in `stream` (a
 /// cudaStream_t) of the calling thread's current GPU, never waits, and may be recorded in a CUDA graph.
@@ -17,8 +17,6 @@ struct KernelsPluginV1 {
   int64_t (*norm_workspace_bytes)(Shape shape);
   void (*normalize)(const NormForward& norm, void* stream);
   void (*normalize_backward)(const NormBackward& norm, void* stream);
-  void (*update)(const SgdUpdate& sgd, void* stream);
-  void (*convert_pixels)(const PixelConversion& conversion, void* stream);
 };
 
 /// Opens the plugin once per process; it is never closed. Needs no GPU. Thread-safe. Throws BackendMissing,

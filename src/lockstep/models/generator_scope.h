@@ -10,7 +10,8 @@ namespace lockstep::models {
 
 /// Says, while it lives, from which generator the operators of this thread draw that name none: on the CPU
 /// from one of the scope's own, because ranks may be threads and share the process's; on a GPU from the
-/// device's. Scopes of one thread do not nest.
+/// device's, as dropout there takes no other, so rank threads must not share the GPU. Scopes of one thread do
+/// not nest.
 class GeneratorScope {
  public:
   GeneratorScope(at::Device device, uint64_t seed);

@@ -46,7 +46,6 @@ class Accelerator {
 
   /// Marks the end of the work that the stream holds now. Never blocks. Throws Error during a recording.
   virtual MarkPtr mark() = 0;
-  virtual bool reached(const Mark& mark) = 0;
   virtual void wait(const Mark& mark) = 0;
   /// The time between two marks that have been reached, by the GPU's clock. Precise to half a microsecond up
   /// to 8 s, beyond that to seven digits, because CUDA returns milliseconds as a float.

@@ -58,7 +58,6 @@ class FlatMemory {
   /// Number of elements of all parameters, without and with the padding.
   int64_t count() const { return parameters_.count(); }
   int64_t padded_count() const { return values_.numel(); }
-  int64_t momentum_count() const { return momenta_.numel(); }
   /// Size of the gradients that are in memory of `gradient_memory`.
   int64_t foreign_bytes() const { return foreign_ ? static_cast<int64_t>(gradients_.nbytes()) : 0; }
   int64_t momentum_bytes() const { return static_cast<int64_t>(momenta_.nbytes()); }

@@ -124,10 +124,6 @@ class GpuAccelerator final : public Accelerator, public std::enable_shared_from_
     });
   }
 
-  bool reached(const Mark& mark) override {
-    return with_plain_errors([&] { return event_of(mark).query(); });
-  }
-
   void wait(const Mark& mark) override {
     with_plain_errors([&] { event_of(mark).synchronize(); });
   }

@@ -85,7 +85,7 @@ class ParameterServer final : public BucketStrategy {
     const replica::Range owned = owned_range(memory_, owners_, group_.rank());
     const bool on_host = keeps_on_host(context);
     memory_.keep_momenta_of({on_host ? replica::Range{} : owned});
-    if (on_host) shard_.emplace(memory_, owned, context.accelerator);
+    if (on_host) shard_.emplace(memory_, owned, *context.accelerator);
   }
 
   comm::WorkPtr send(const Bucket& bucket) override {

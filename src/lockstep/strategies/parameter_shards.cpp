@@ -4,7 +4,6 @@
 #include <iterator>
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
 namespace lockstep::strategies {
@@ -63,10 +62,6 @@ std::vector<Bucket> plan_owned_buckets(const replica::FlatMemory& memory, const 
 
 namespace {
 
-at::Tensor host_memory(int64_t count, replica::Accelerator* accelerator) {
-  return accelerator == nullptr ? at::empty({count}, at::kFloat) : accelerator->pinned({count}, at::kFloat);
-}
-
 at::Tensor part_of(const at::Tensor& flat, replica::Range range) {
   return flat.slice(0, range.begin, range.end);
 }
@@ -74,12 +69,12 @@ at::Tensor part_of(const at::Tensor& flat, replica::Range range) {
 }  // namespace
 
 HostShard::HostShard(const replica::FlatMemory& memory, replica::Range owned,
-                     replica::Accelerator* accelerator)
+                     replica::Accelerator& accelerator)
     : memory_(memory),
       owned_(owned),
       accelerator_(accelerator),
-      values_(host_memory(owned.count(), accelerator)),
-      gradients_(host_memory(owned.count(), accelerator)),
+      values_(accelerator.pinned({owned.count()}, at::kFloat)),
+      gradients_(accelerator.pinned({owned.count()}, at::kFloat)),
       momenta_(at::zeros({owned.count()}, at::kFloat)) {
   fetch_values();
 }
@@ -87,7 +82,7 @@ HostShard::HostShard(const replica::FlatMemory& memory, replica::Range owned,
 void HostShard::take_gradients(replica::Range range) {
   const at::NoGradGuard no_grad;
   part_of(gradients_, within(range)).copy_(memory_.gradients(range), /*non_blocking=*/true);
-  taken_.push_back({range, accelerator_ == nullptr ? nullptr : accelerator_->mark()});
+  taken_.push_back({range, accelerator_.mark()});
 }
 
 void HostShard::apply(const replica::SgdOptions& options, bool first_step) {
@@ -95,7 +90,7 @@ void HostShard::apply(const replica::SgdOptions& options, bool first_step) {
   for (const Taken& taken : taken_) {
     // The stream has copied these gradients, so its earlier copy from `values_` is complete as well, and they
     // may change.
-    if (taken.copied) accelerator_->wait(*taken.copied);
+    accelerator_.wait(*taken.copied);
     const replica::Range range = within(taken.range);
     const at::Tensor values = part_of(values_, range);
     replica::fused_sgd({values}, {part_of(gradients_, range)}, {part_of(momenta_, range)}, options,

@@ -40,9 +40,8 @@ std::vector<Bucket> plan_owned_buckets(const replica::FlatMemory& memory, const 
 /// are copied back. For the training thread; must not outlive the flat memory and the accelerator.
 class HostShard {
  public:
-  /// Starts with the values of range `owned`. `accelerator` is null if the flat memory is in host memory as
-  /// well.
-  HostShard(const replica::FlatMemory& memory, replica::Range owned, replica::Accelerator* accelerator);
+  /// Starts with the values of range `owned`.
+  HostShard(const replica::FlatMemory& memory, replica::Range owned, replica::Accelerator& accelerator);
 
   /// Starts a copy of the gradients of a range within `owned`, after the work that the stream holds now. Does
   /// not wait.
@@ -62,7 +61,7 @@ class HostShard {
  private:
   struct Taken {
     replica::Range range;
-    /// Marks the end of the copy; null without an accelerator.
+    /// Marks the end of the copy.
     replica::Accelerator::MarkPtr copied;
   };
 
@@ -74,7 +73,7 @@ class HostShard {
 
   const replica::FlatMemory& memory_;
   replica::Range owned_;
-  replica::Accelerator* accelerator_;
+  replica::Accelerator& accelerator_;
   at::Tensor values_, gradients_, momenta_;
   std::vector<Taken> taken_;
 };

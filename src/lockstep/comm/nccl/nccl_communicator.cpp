@@ -202,16 +202,6 @@ class NcclCommunicator final : public Communicator {
   const ArgumentChecks checks_;
 };
 
-/// "NVIDIA H200 GPU-0123abcd...": the same text means the same GPU.
-std::string gpu_identity(int device) {
-  cudaDeviceProp properties{};
-  check_cuda(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
-  std::string text = fmt::format("{} GPU-", properties.name);
-  for (const char byte : properties.uuid.bytes)
-    text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  return text;
-}
-
 std::string new_unique_id() {
   ncclUniqueId id;
   check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId", nullptr);
@@ -222,12 +212,12 @@ std::string unique_id(const ConnectOptions& options) {
   if (options.size == 1) return new_unique_id();
   // A rank's n-th connect with a store meets the n-th of the others.
   const int64_t turn = options.store->add(fmt::format("nccl/turn/{}", options.rank), 1);
-  return share_unique_id(*options.store, fmt::format("nccl/{}", turn), options.rank, options.size,
-                         gpu_identity(options.cuda_device), new_unique_id, options.timeout);
+  return share_unique_id(*options.store, fmt::format("nccl/{}/id", turn), options.rank, new_unique_id,
+                         options.timeout);
 }
 
-/// Collective. On options.cuda_device. Throws BackendMissing, ConfigError (a GPU that does not exist, or that
-/// another rank uses too), TimeoutError, CommError.
+/// Collective. On options.cuda_device. Throws BackendMissing, ConfigError (a GPU that does not exist),
+/// TimeoutError, CommError.
 Communicator* connect_nccl(const ConnectOptions& options) {
   check_gpu(options.cuda_device, "the nccl backend");
   const Deadline deadline = deadline_after(options.timeout);

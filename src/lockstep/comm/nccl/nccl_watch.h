@@ -36,8 +36,8 @@ class NcclOperation final : public Operation {
   /// Asks the GPU, and passes an outcome on. True when there is one. Never blocks. For the watch only.
   bool poll() noexcept;
 
-  /// Whether the GPU has reached its end. Never blocks.
-  bool reached() const { return issued_ && end_->reached(); }
+  /// Whether the GPU has reached its end; not asked of an end that was captured. Never blocks.
+  bool reached() const { return issued_ && !captured_ && end_->reached(); }
 
   /// Makes work queued on `stream` from now on start after the operation, which must have been issued.
   /// Throws.

@@ -21,7 +21,4 @@ struct CudaGraphPluginV1 {
   RecordedWork* (*record)(const std::function<void()>& work);
 };
 
-/// The plugin's one symbol, `lockstep_cuda_graph_plugin`.
-using CudaGraphPluginEntry = const CudaGraphPluginV1* (*)();
-
 }  // namespace lockstep::replica

@@ -10,6 +10,7 @@
 #include "lockstep/cuda_kernels/plugin.h"
 #include "lockstep/inputs/input.h"
 #include "lockstep/kernels/kernel_choice.h"
+#include "lockstep/models/model.h"
 #include "lockstep/replica/precision.h"
 #include "lockstep/train/rows/agreement.h"
 #include "lockstep/train/rows/row_input.h"
@@ -181,11 +182,24 @@ void check_planned(const SweepOptions& sweep, const std::vector<RowPlan>& rows) 
   require_all(kPlannedRules, sweep, rows);
 }
 
+bool draws_random_numbers(const RowPlan& row) {
+  const auto& file = models::info_of(row.model).file;
+  return file != nullptr && file->draws_random_numbers;
+}
+
 std::optional<ConfigError> why_not_on_device(const RowPlan& row, strategies::GpuUse use) {
   use.ranks = row.ranks;
   use.scales_loss = replica::needs_loss_scale(replica::parse_precision(row.precision));
   if (!on_gpu(row)) return std::nullopt;
   if (auto why = strategies::why_not_on_gpu(row.strategy, row.parsed_options, use)) return why;
+  const bool threads_share = use.share_gpus && use.are_threads && row.ranks > 1;
+  if (threads_share && draws_random_numbers(row)) {
+    return ConfigError(
+        fmt::format("{} draws random numbers, and LibTorch has one generator of a GPU for all ranks of a "
+                    "process: each would disturb the others'",
+                    row.model),
+        "Use --launch processes, or a GPU for every rank.");
+  }
   if (!row.cuda_graph) return std::nullopt;
   const strategies::Traits traits = traits_of(row);
   if (!traits.not_recordable.empty()) {
@@ -193,7 +207,7 @@ std::optional<ConfigError> why_not_on_device(const RowPlan& row, strategies::Gpu
         fmt::format("{} cannot be recorded with --cuda-graph: {}", row.strategy, traits.not_recordable),
         "Use single, ddp, replicated, sharded or parameter_server.");
   }
-  if (use.share_gpus && use.are_threads && row.ranks > 1) {
+  if (threads_share) {
     return ConfigError(
         fmt::format(
             "{} cannot be recorded with --cuda-graph by several ranks of one process on one GPU: what "

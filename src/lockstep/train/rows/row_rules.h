@@ -22,9 +22,12 @@ void check_sweep(const SweepOptions& sweep);
 /// Throws ConfigError where flags mean nothing for the rows that were made of them.
 void check_planned(const SweepOptions& sweep, const std::vector<RowPlan>& rows);
 
-/// Why the row's strategy cannot run on GPUs in that way, or not in recorded steps, with advice; empty where
-/// it can, and for rows on a CPU.
+/// Why the row's strategy or network cannot run on GPUs in that way, or not in recorded steps, with advice;
+/// empty where it can, and for rows on a CPU.
 std::optional<ConfigError> why_not_on_device(const RowPlan& row, strategies::GpuUse use);
+
+/// Whether the row's network draws from LibTorch's generators: one of a file or plugin that has dropout.
+bool draws_random_numbers(const RowPlan& row);
 
 /// Whether `row` is trained on a GPU.
 inline bool on_gpu(const RowPlan& row) {

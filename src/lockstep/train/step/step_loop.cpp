@@ -44,7 +44,9 @@ class IssuedSteps {
       : accelerator_(accelerator), clock_(clock) {
     if (accelerator_ == nullptr) return;
     for (size_t i = 0; i <= kMostAhead; ++i) {
-      readbacks_.push_back({accelerator_->pinned({}, at::kFloat), accelerator_->pinned({}, at::kLong)});
+      // Zero is what stays where hits are not counted.
+      readbacks_.push_back(
+          {accelerator_->pinned({}, at::kFloat), accelerator_->pinned({}, at::kLong).zero_()});
     }
   }
 

@@ -238,11 +238,6 @@ RowPlan joint_row(const RowPlan& row) {
   return joint;
 }
 
-bool draws_random_numbers(const RowPlan& row) {
-  const auto& file = models::info_of(row.model).file;
-  return file != nullptr && file->draws_random_numbers;
-}
-
 /// Places in a sample that a weight may be applied at: the pixels of an image, the values of other inputs.
 double places_of(const RowPlan& row) {
   const auto& file = models::info_of(row.model).file;
