@@ -31,7 +31,9 @@ data::Shards make_shards(const data::Dataset& dataset, const InputOptions& optio
   if (dataset.classes() > options.classes) {
     throw ConfigError(fmt::format("'{}' has {} classes, but the network tells only {} apart", options.data,
                                   dataset.classes(), options.classes),
-                      "Choose a network with as many; 'lockstep info models' lists them.");
+                      fmt::format("Choose a network with as many ('lockstep info models' lists them), or export "
+                                  "yours again with target_range=(0, {}).",
+                                  dataset.classes()));
   }
   return data::Shards({.samples = dataset.size(),
                        .batch = options.batch,
