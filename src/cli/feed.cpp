@@ -114,11 +114,11 @@ void check_memory(const FeedOptions& options, size_t message_bytes) {
   const int64_t batches = int64_t{options.ranks} * options.prefetch + 1;
   const int64_t available_bytes = topology::inspect_host().available_memory_bytes;
   if (batch_bytes <= available_bytes / batches) return;
-  throw ConfigError(fmt::format("--batch {} makes {} batches of {}, and {} of memory are available",
-                                options.shape.batch, batches, format_bytes(batch_bytes),
-                                format_bytes(available_bytes)),
-                    fmt::format("Make --batch,{} --prefetch or --ranks smaller.",
-                                options.model.empty() ? " --image-size," : ""));
+  throw ConfigError(
+      fmt::format("--batch {} makes {} batches of {}, and {} of memory are available", options.shape.batch,
+                  batches, format_bytes(batch_bytes), format_bytes(available_bytes)),
+      fmt::format("Make --batch,{} --prefetch or --ranks smaller.",
+                  options.model.empty() ? " --image-size," : ""));
 }
 
 /// Ranks to feed: each takes four descriptors, and the usual limit is 1,024.

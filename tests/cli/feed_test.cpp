@@ -171,13 +171,14 @@ TEST(FeedTest, a_rank_without_a_producer_and_a_producer_without_a_rank_give_up_w
   EXPECT_THAT(feed.error, HasSubstr("nobody has taken a batch at " + address + " for 0.1 s"));
 }
 
-/// The batches that it did not take would have been due during its pause, which the others must not make up for.
+/// The batches that it did not take would have been due during its pause, which the others must not make up
+/// for.
 TEST(FeedTest, a_rank_that_pauses_is_fed_no_faster_afterwards) {
   const test::ScratchFolder folder;
   const std::string address = "ipc://" + folder.path("batches");
   feed::Receiver receiver({.address = address, .timeout_s = 20});
-  test::Program feed({"lockstep", "feed", "--address", address, "--batch", "1", "--rate", "40", "--count", "40",
-                      "--prefetch", "1"});
+  test::Program feed({"lockstep", "feed", "--address", address, "--batch", "1", "--rate", "40", "--count",
+                      "40", "--prefetch", "1"});
   receiver.next();
   const double begin_s = now_s();
   std::this_thread::sleep_for(std::chrono::seconds(1));

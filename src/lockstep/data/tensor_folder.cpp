@@ -4,7 +4,6 @@
 #include <charconv>
 #include <regex>
 #include <set>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -136,9 +135,8 @@ StoredTensors find_tensors(const fs::path& folder, const std::vector<std::string
   }
   for (const std::string& name : names) {
     if (found.contains(name)) continue;
-    throw ConfigError(
-        fmt::format("'{}' has no tensor '{}', which the network takes", folder.string(), name),
-        fmt::format("It has {}.", fmt::join(all, ", ")));
+    throw ConfigError(fmt::format("'{}' has no tensor '{}', which the network takes", folder.string(), name),
+                      fmt::format("It has {}.", fmt::join(all, ", ")));
   }
   return found;
 }
