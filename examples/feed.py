@@ -21,7 +21,7 @@ socket.set_hwm(4)
 token, token_file = os.environ.get("LOCKSTEP_TOKEN"), os.environ.get("LOCKSTEP_TOKEN_FILE")
 if token_file and not token:
     token = pathlib.Path(token_file).read_text().strip()
-if token and address.startswith("tcp://"):
+if token and (not address.startswith("ipc://") or address.startswith("ipc://@")):
     ranks = zmq.utils.z85.encode(hashlib.sha256(token.encode()).digest())
     socket.curve_serverkey = zmq.curve_public(ranks)
     socket.curve_publickey, socket.curve_secretkey = zmq.curve_keypair()

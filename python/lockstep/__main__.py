@@ -44,7 +44,7 @@ def _convert(options: argparse.Namespace) -> int:
 
     try:
         path = convert(options.source, options.target)
-    except ConvertError as error:
+    except (ConvertError, OSError) as error:
         print(f"lockstep convert: {error}", file=sys.stderr)
         return 1
     print(f"{path}: {path.stat().st_size / 1e6:.1f} MB; begin with it: lockstep train --init {path}")
@@ -54,8 +54,10 @@ def _convert(options: argparse.Namespace) -> int:
 def _export(options: argparse.Namespace) -> int:
     try:
         batches = [int(size) for size in options.batch.split(",")]
+        if min(batches) < 1:
+            raise ValueError
     except ValueError:
-        print(f"lockstep export: --batch takes whole numbers, not '{options.batch}'", file=sys.stderr)
+        print(f"lockstep export: --batch takes whole numbers above 0, not '{options.batch}'", file=sys.stderr)
         return 2
     # PyTorch takes seconds to import; --help does not need it.
     from lockstep import catalog
@@ -68,7 +70,7 @@ def _export(options: argparse.Namespace) -> int:
             precision=options.precision.split(","), device=options.device.split(","),
             name=options.name.partition(":")[2], progress=True, **named.options,
         )  # fmt: skip
-    except ExportError as error:
+    except (ExportError, OSError) as error:
         print(f"lockstep export: {error}", file=sys.stderr)
         return 1
     print(f"{path}: {path.stat().st_size / 1e6:.0f} MB; train it with: lockstep bench --model {path} --batch {batches[0]}")

@@ -7,6 +7,7 @@ import itertools
 import json
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -53,7 +54,7 @@ def export(
     device: "cpu", "cuda", or both: where the network can be trained. A graph for GPUs is traced where there is one.
     unit: the name of a sample in tables: "image", "sequence"; "token" with units_per_sample tokens in a sample. By
         default "image" if the first input has four dimensions, else "sample".
-    input_range, target_range: integers are drawn from [low, high); by default from the examples' range.
+    input_range, target_range: integers are drawn from [low, high); by default from 0 to the examples' highest.
     channels_last: whether images and convolutions are laid out with channels last; by default they are if there are any.
     name: the network's name in the file; by default the class's.
     progress: whether standard error says which graph is being traced; by default on a terminal.
@@ -78,6 +79,13 @@ def export(
     precisions = [precision] if isinstance(precision, str) else list(precision)
     devices = [device] if isinstance(device, str) else list(device)
     _check_choices(batches, precisions, devices)
+    unit = unit or ("image" if args and args[0].dim() == 4 else "sample")
+    _check_samples(unit, units_per_sample, input_range, target_range)
+    input_names = [f"input{i}" for i in range(len(args))] + list(kwargs)
+    described = {
+        "inputs": [samples.describe(*pair, input_range) for pair in zip(input_names, _leaves(inputs), strict=True)],
+        "targets": [samples.describe(f"target{i}", target, target_range) for i, target in enumerate(targets)],
+    }
 
     _check_examples_run(network, inputs, targets)
 
@@ -88,15 +96,14 @@ def export(
             print(f"graph {number} of {len(wanted)}: batch {size}, {one}, {place}", file=sys.stderr)
         own_inputs, own_targets = _sized(inputs, targets, size)
         step = tracing.trace(network, own_inputs, own_targets, one, place)
+        for constant in step.program.constants.items():
+            samples.type_name(*constant)
         graph = {"name": f"b{size}_{one}" + ("" if place == "cpu" else f"_{place}"), "batch": size, "precision": one,
                  "device": place, "activation_bytes": step.activation_bytes}  # fmt: skip
         programs[graph["name"]] = step.program
         changed = step.changed
         graphs.append(graph)
     first = _sized(inputs, targets, batches[0])
-    unit = unit or ("image" if args and args[0].dim() == 4 else "sample")
-    tensors = [*args, *kwargs.values()]
-    input_names = [f"input{i}" for i in range(len(args))] + list(kwargs)
     values, layout = _values(network, changed)
     metadata = {
         "lockstep": FORMAT,
@@ -107,13 +114,9 @@ def export(
         "multiply_adds": _multiply_adds(network, *first) // batches[0],
         "channels_last": lasts,
         **layout,
-        "inputs": [samples.describe(*pair, input_range) for pair in zip(input_names, _leaves(first[0]), strict=True)],
-        "targets": [
-            samples.describe(f"target{i}", target, target_range) for i, target in enumerate(first[1])
-        ],
+        **described,
         "graphs": graphs,
     }
-    assert len(tensors) == len(metadata["inputs"])
 
     def check(written: Path) -> None:
         for graph in graphs:
@@ -184,8 +187,9 @@ def _check_choices(batches: list[int], precisions: Iterable[str], devices: Itera
     for size in batches:
         if not isinstance(size, int) or size < 1:
             raise ExportError(f"'batch' is a whole number above 0 or a list of them, not {size!r}")
-    if len(set(batches)) != len(batches):
-        raise ExportError(f"a batch size is given twice: {batches}")
+    for given in (batches, precisions, devices):
+        if not given or len(set(given)) != len(given):
+            raise ExportError(f"a batch, precision or device is missing or given twice: {given}")
     for one in precisions:
         if one not in tracing.PRECISIONS:
             raise ExportError(f"there is no precision '{one}'; choose from {', '.join(tracing.PRECISIONS)}")
@@ -194,6 +198,16 @@ def _check_choices(batches: list[int], precisions: Iterable[str], devices: Itera
             raise ExportError(f"there is no device '{one}'; choose from {', '.join(tracing.DEVICES)}")
     if "cuda" in devices and not torch.cuda.is_available():
         raise ExportError("a graph for GPUs is traced on a machine with a GPU, and PyTorch finds none here")
+
+
+def _check_samples(unit: str, units_per_sample: int, *ranges: tuple[int, int] | None) -> None:
+    if not re.fullmatch("[a-z]{1,20}", unit):
+        raise ExportError(f"'unit' is a word of up to 20 small letters, not {unit!r}")
+    if not isinstance(units_per_sample, int) or units_per_sample < 1:
+        raise ExportError(f"'units_per_sample' is a whole number above 0, not {units_per_sample!r}")
+    for limits in ranges:
+        if limits is not None and not limits[0] < limits[1]:
+            raise ExportError(f"no number is from {limits[0]} to below {limits[1]}")
 
 
 def _has_images(model: torch.nn.Module, args: tuple) -> bool:
@@ -215,6 +229,8 @@ def _take_apart(model: torch.nn.Module, loss: Callable, channels_last: bool) -> 
         (parameters if value.requires_grad else buffers)[name] = _laid_out(value, channels_last)
     for name, value in model.named_buffers():
         buffers[name] = _laid_out(value, channels_last and value.is_floating_point())
+    for name, value in buffers.items():
+        samples.type_name(name, value)
     if not parameters:
         raise ExportError("the model has no parameter that requires a gradient")
     if any(value.device.type != "cpu" for value in [*parameters.values(), *buffers.values()]):
@@ -235,7 +251,7 @@ def _multiply_adds(network: tracing.Network, inputs, targets) -> int:
     """Multiply-adds of the forward pass of the batch."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    with FakeTensorMode() as fake, FlopCounterMode(display=False) as counter, tracing._training(network.model):
+    with FakeTensorMode(allow_non_fake_inputs=True) as fake, FlopCounterMode(display=False) as counter, tracing._training(network.model):
         faked = tree_map_only(
             torch.Tensor, fake.from_tensor, (network.parameters, network.buffers, inputs, targets)
         )
@@ -254,7 +270,7 @@ def _values(network: tracing.Network, changed: list[str]) -> tuple[bytes, dict]:
                 "name": name,
                 "shape": list(value.shape),
                 "strides": list(value.stride()),
-                "dtype": samples.type_name(value.dtype),
+                "dtype": samples.type_name(name, value),
                 "position": position,
             }
             if kind == "buffers":
@@ -276,13 +292,18 @@ def _check_loss(path: Path, graph: dict, network: tracing.Network, inputs, targe
     move = lambda tree: tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), tree)  # noqa: E731
     parameters, buffers, inputs, targets = move((network.parameters, network.buffers, inputs, targets))
     tensors = [*parameters.values(), *buffers.values(), *_leaves(inputs), *targets]
-    with _without_warnings():
-        runner = PyModelRunner(str(path), graph["name"])
     with torch.random.fork_rng(), torch.no_grad(), tracing._training(network.model):
         losses = []
-        for _ in range(2):
-            torch.manual_seed(1)
-            losses.append(runner.run(*(tensor.detach().clone() for tensor in tensors), torch.ones((), device=device))[0])
+        try:
+            with _without_warnings():
+                runner = PyModelRunner(str(path), graph["name"])
+                for _ in range(2):
+                    torch.manual_seed(1)
+                    copies = (tensor.detach().clone() for tensor in tensors)
+                    losses.append(runner.run(*copies, torch.ones((), device=device))[0])
+        except RuntimeError as error:
+            text = str(error).strip().split("\n")[0]
+            raise ExportError(f"LibTorch's runner of exported graphs cannot run this network: {text}") from error
         torch.manual_seed(1)
         # The step may write to all but the parameters.
         own = tree_map_only(torch.Tensor, torch.clone, (buffers, inputs, targets))
@@ -298,7 +319,8 @@ def _check_loss(path: Path, graph: dict, network: tracing.Network, inputs, targe
 
 @contextlib.contextmanager
 def _without_warnings():
-    """LibTorch's runner lists the operations that it has no shortcut for, and writes to the process's standard error."""
+    """LibTorch's runner lists the operations that it has no shortcut for and prints stacks where it fails, and writes to
+    the process's standard error."""
     sys.stderr.flush()
     kept = os.dup(2)
     with open(os.devnull, "w") as nowhere:
@@ -316,12 +338,12 @@ def _write(path: Path, programs: dict, metadata: dict, values: bytes, check: Cal
         with open(beside, "wb") as file, PT2ArchiveWriter(file) as archive:
             _package_exported_programs(archive, programs)
             digest = hashlib.sha256(values)
-            digest.update(json.dumps(metadata, sort_keys=True).encode())
+            digest.update(json.dumps(metadata, sort_keys=True, allow_nan=False).encode())
             for program in programs.values():
                 digest.update(str(program.graph).encode())
             metadata["hash"] = digest.hexdigest()
             archive.write_bytes("extra/lockstep.values", values)
-            archive.write_string("extra/lockstep.json", json.dumps(metadata, indent=1))
+            archive.write_string("extra/lockstep.json", json.dumps(metadata, indent=1, allow_nan=False))
         check(beside)
         os.replace(beside, path)
     finally:

@@ -17,7 +17,7 @@ CHECKSUM = "lockstep_blake2b"
 """Key of the checksum: BLAKE2b of the whole file, with zeros in place of its own hexadecimal digits."""
 
 _NONE = "0" * 64
-_TYPES = {
+TYPES = {
     torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
     torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.bool: "BOOL",
 }  # fmt: skip
@@ -46,7 +46,7 @@ def convert(source: str | os.PathLike, target: str | os.PathLike) -> Path:
     if not isinstance(content, Mapping) or not content:
         raise ConvertError(f"'{source}' holds no state_dict: save one as torch.save(model.state_dict(), FILE)")
     for name, value in content.items():
-        if not isinstance(name, str) or not isinstance(value, torch.Tensor) or value.dtype not in _TYPES or value.layout != torch.strided:
+        if not isinstance(name, str) or not isinstance(value, torch.Tensor) or value.dtype not in TYPES or value.layout != torch.strided:
             raise ConvertError(f"'{source}' holds more than a state_dict: '{name}' is no tensor of plain numbers")
     write(target, content)
     return target
@@ -58,7 +58,7 @@ def write(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
     ordered = sorted(tensors.items(), key=lambda entry: -entry[1].element_size())
     header, end = {"__metadata__": {CHECKSUM: _NONE}}, 0
     for name, value in ordered:
-        header[name] = {"dtype": _TYPES[value.dtype], "shape": list(value.shape), "data_offsets": [end, end + value.nbytes]}
+        header[name] = {"dtype": TYPES[value.dtype], "shape": list(value.shape), "data_offsets": [end, end + value.nbytes]}
         end += value.nbytes
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
@@ -82,7 +82,7 @@ def write(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
 
 def read(path: str | os.PathLike) -> dict[str, torch.Tensor]:
     """The tensors of a file by name."""
-    types = {name: dtype for dtype, name in _TYPES.items()}
+    types = {name: dtype for dtype, name in TYPES.items()}
     content = bytearray(Path(path).read_bytes())
     values = 8 + int.from_bytes(content[:8], "little")
     tensors = {}

@@ -2,6 +2,9 @@
 
 import torch
 
+from lockstep.refusals import ExportError
+from lockstep.safetensors import TYPES
+
 
 def at_batch(tensor: torch.Tensor, batch: int) -> torch.Tensor:
     """The example with `batch` samples: the first ones, or all of them repeated."""
@@ -14,22 +17,29 @@ def format_of(tensor: torch.Tensor) -> torch.memory_format:
     return torch.contiguous_format
 
 
-def type_name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+def type_name(name: str, tensor: torch.Tensor) -> str:
+    """Raises ExportError for a type that the program does not know."""
+    if tensor.dtype not in TYPES:
+        known = ", ".join(str(dtype).removeprefix("torch.") for dtype in TYPES)
+        raise ExportError(f"{name} is {tensor.dtype}; tensors of a file are {known}")
+    return str(tensor.dtype).removeprefix("torch.")
 
 
 def describe(name: str, tensor: torch.Tensor, limits: tuple[int, int] | None) -> dict:
-    """The entry of the metadata. Integers are drawn from `limits`, the upper one excluded, or from the example's."""
+    """The entry of the metadata. Integers are drawn from `limits`, the upper one excluded, or from 0 (or the example's
+    lowest one below it) to the example's highest."""
     entry = {
         "name": name,
         "shape": list(tensor.shape[1:]),
-        "dtype": type_name(tensor.dtype),
+        "dtype": type_name(name, tensor),
         "channels_last": format_of(tensor) == torch.channels_last,
     }
     if tensor.is_floating_point():
-        values = tensor.double()
-        entry["random"] = {"kind": "normal", "mean": float(values.mean()), "std": float(values.std(correction=0))}
+        # Masks hold -inf.
+        values = tensor.double()[tensor.isfinite()]
+        mean, std = (float(values.mean()), float(values.std(correction=0))) if values.numel() else (0.0, 1.0)
+        entry["random"] = {"kind": "normal", "mean": mean, "std": std}
     else:
-        low, high = limits if limits else (int(tensor.min()), int(tensor.max()) + 1)
+        low, high = limits if limits else (min(0, int(tensor.min())), int(tensor.max()) + 1)
         entry["random"] = {"kind": "integers", "low": int(low), "high": int(high)}
     return entry

@@ -98,7 +98,8 @@ def trace(network: Network, inputs, targets: tuple, precision: str, device: str)
 
     flat = [*network.parameters.values(), *network.buffers.values(), *leaves, *targets, torch.ones(())]
     flat = [value.detach() for value in flat]
-    with FakeTensorMode() as fake:
+    # Of a loss or a model, tensors that are neither parameters nor buffers are not fake.
+    with FakeTensorMode(allow_non_fake_inputs=True) as fake:
         flat = [fake.from_tensor(value).to(device) for value in flat]
     try:
         # oneDNN's recurrent layers give gradients that the graph's runner refuses; all else is chosen when it runs.
@@ -179,8 +180,8 @@ def _multiply_by_tensors(graph: torch.fx.Graph) -> None:
             continue
         multiplied = node.args[0].meta["val"]
         dtype = torch.float64 if isinstance(node.args[1], float) else torch.int64
-        if multiplied.dim() == 0:
-            # Two tensors without dimensions would give the wider type.
+        if multiplied.dim() == 0 or not multiplied.is_floating_point():
+            # Two tensors without dimensions would give the wider type, and whole numbers the factor's.
             dtype = node.meta["val"].dtype
         with graph.inserting_before(node):
             factor = graph.call_function(

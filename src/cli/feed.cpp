@@ -115,10 +115,10 @@ void check_memory(const FeedOptions& options, size_t message_bytes) {
   const int64_t available_bytes = topology::inspect_host().available_memory_bytes;
   if (batch_bytes <= available_bytes / batches) return;
   throw ConfigError(
-      fmt::format("--batch {} with --image-size {} makes {} batches of {}, and {} of memory are available",
-                  options.shape.batch, options.shape.image_size, batches, format_bytes(batch_bytes),
-                  format_bytes(available_bytes)),
-      "Make --batch, --image-size, --prefetch or --ranks smaller.");
+      fmt::format("--batch {} makes {} batches of {}, and {} of memory are available", options.shape.batch,
+                  batches, format_bytes(batch_bytes), format_bytes(available_bytes)),
+      fmt::format("Make --batch,{} --prefetch or --ranks smaller.",
+                  options.model.empty() ? " --image-size," : ""));
 }
 
 /// Ranks to feed: each takes four descriptors, and the usual limit is 1,024.
@@ -163,6 +163,8 @@ std::optional<int> send_batches(const FeedOptions& options, const Messages& mess
   launch::SignalPipe signals{SIGINT, SIGTERM};
   feed::Sender sender(sender_options(options, signals.fd()));
   double begin_s = 0;
+  /// When the next batch is due. A rank that pauses does not get later what it did not take meanwhile.
+  double next_s = now_s();
   double waited_for_first_s = 0;
   int64_t number = 0;
   feed::Sent sent = feed::Sent::kSent;
@@ -172,16 +174,16 @@ std::optional<int> send_batches(const FeedOptions& options, const Messages& mess
   };
   try {
     for (; options.count == 0 || number < options.count; ++number) {
-      if (options.rate > 0 && number > 0) {
-        const double due_s = begin_s + double(number * options.shape.batch) / options.rate;
-        if (!wait_until(due_s, signals.fd())) {
-          sent = feed::Sent::kInterrupted;
-          break;
-        }
+      if (options.rate > 0 && !wait_until(next_s, signals.fd())) {
+        sent = feed::Sent::kInterrupted;
+        break;
       }
       messages.write(number, sender.begin(messages.bytes));
+      const double waited_s = sender.waited_s();
       sent = sender.send();
       if (sent != feed::Sent::kSent) break;
+      if (sender.waited_s() > waited_s) next_s = now_s();
+      if (options.rate > 0) next_s += double(options.shape.batch) / options.rate;
       // The first batch waits for the ranks to start, which says nothing about the rate.
       if (number == 0) {
         begin_s = now_s();

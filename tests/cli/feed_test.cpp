@@ -1,9 +1,13 @@
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "lockstep/base/clock.h"
+#include "lockstep/feed/receiver.h"
 #include "lockstep/results/files/record_json.h"
 
 #include "cli/program.h"
@@ -165,6 +169,20 @@ TEST(FeedTest, a_rank_without_a_producer_and_a_producer_without_a_rank_give_up_w
   const test::Finished feed = test::run({"lockstep", "feed", "--address", address, "--timeout", "0.1"});
   EXPECT_EQ(feed.exit_code, 1);
   EXPECT_THAT(feed.error, HasSubstr("nobody has taken a batch at " + address + " for 0.1 s"));
+}
+
+/// What it did not take during its pause is not made up for.
+TEST(FeedTest, a_rank_that_pauses_is_fed_no_faster_afterwards) {
+  const test::ScratchFolder folder;
+  const std::string address = "ipc://" + folder.path("batches");
+  feed::Receiver receiver({.address = address, .timeout_s = 20});
+  test::Program feed({"lockstep", "feed", "--address", address, "--batch", "1", "--rate", "40", "--count",
+                      "40", "--prefetch", "1"});
+  receiver.next();
+  const double begin_s = now_s();
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  for (int i = 1; i < 40; ++i) receiver.next();
+  EXPECT_GT(now_s() - begin_s, 1.5);
 }
 
 TEST(FeedTest, a_batch_of_another_shape_ends_the_run_with_what_was_expected) {

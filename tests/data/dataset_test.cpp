@@ -175,6 +175,9 @@ TEST_F(DatasetTest, an_empty_or_unknown_class_is_refused_by_name) {
   fs::remove(folder_ / "train/emu");
   write("val/emu/e.jpg", jpeg_of(picture(8, 8)));
   EXPECT_THAT(refusal(Split::kEvaluation), AllOf(HasSubstr("val/emu"), HasSubstr("training images")));
+  fs::remove_all(folder_ / "val");
+  write("val/d.jpg", jpeg_of(picture(80, 60)));
+  EXPECT_THAT(refusal(Split::kEvaluation), HasSubstr("/val' has no folder of a class"));
 }
 
 TEST_F(DatasetTest, a_damaged_image_is_refused_by_name_when_it_is_read) {

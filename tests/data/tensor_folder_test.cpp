@@ -20,7 +20,7 @@ using testing::HasSubstr;
 class TensorFolderTest : public FolderTest {
  protected:
   std::string refusal() const {
-    return message_of([&] { find_tensors(folder_); });
+    return message_of([&] { find_tensors(folder_, {"a", "x"}); });
   }
 };
 
@@ -32,7 +32,9 @@ TEST_F(TensorFolderTest, finds_tensors_of_both_formats_by_name) {
   write("labels.npy", npy("<i8", "3,", std::string(24, '\0')));
   write("more.safetensors", safetensors_with(kPair, std::string(32, '\0')));
   write("notes.txt", "not a tensor");
-  const StoredTensors all = find_tensors(folder_);
+  write("file_names.npy", npy("<U2", "3,", std::string(24, 'a')));
+  write("mean.npy", npy("<f4", "", "abcd"));
+  const StoredTensors all = find_tensors(folder_, {"labels", "a", "b"});
   ASSERT_EQ(all.size(), 3U);
   EXPECT_EQ(all.at("labels").type, "int64");
   EXPECT_THAT(all.at("labels").shape, ElementsAre(3));
@@ -46,7 +48,7 @@ TEST_F(TensorFolderTest, finds_tensors_of_both_formats_by_name) {
 
 TEST_F(TensorFolderTest, reads_any_sample) {
   write("x.npy", npy("<i2", "3, 2", bytes_of<int16_t>({1, 2, 3, 4, 5, 6})));
-  const SampleFile file(find_tensors(folder_).at("x"));
+  const SampleFile file(find_tensors(folder_, {"x"}).at("x"));
   std::array<int16_t, 2> pair{};
   for (const int64_t sample : {2, 0, 1}) {
     std::array<char, 4> bytes{};
@@ -58,7 +60,7 @@ TEST_F(TensorFolderTest, reads_any_sample) {
 
 TEST_F(TensorFolderTest, says_when_a_file_shrinks_while_it_is_read) {
   write("x.npy", npy("<i2", "2,", "abcd"));
-  const SampleFile file(find_tensors(folder_).at("x"));
+  const SampleFile file(find_tensors(folder_, {"x"}).at("x"));
   write("x.npy", "");
   std::array<char, 2> bytes{};
   EXPECT_THAT(message_of([&] { file.read(1, bytes); }), HasSubstr("has become shorter"));
@@ -68,7 +70,7 @@ TEST_F(TensorFolderTest, a_folder_without_tensors_is_refused) {
   EXPECT_FALSE(has_tensor_files(folder_));
   EXPECT_FALSE(has_tensor_files(folder_ / "nowhere"));
   EXPECT_THAT(refusal(), HasSubstr("holds no tensors; Files NAME.npy or *.safetensors"));
-  EXPECT_THAT(message_of([&] { find_tensors(folder_ / "nowhere"); }), HasSubstr("there is no folder"));
+  EXPECT_THAT(message_of([&] { find_tensors(folder_ / "nowhere", {}); }), HasSubstr("there is no folder"));
 }
 
 TEST_F(TensorFolderTest, one_name_in_two_files_is_refused) {

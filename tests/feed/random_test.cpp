@@ -64,27 +64,6 @@ Made made_by(const RandomBatches& batches, int64_t number) {
   return made;
 }
 
-class RandomSplitTest : public testing::TestWithParam<int> {};
-
-TEST_P(RandomSplitTest, gives_the_ranks_together_what_one_rank_gets_alone) {
-  const int ranks = GetParam();
-  BatchShape part = kJoint;
-  part.batch /= ranks;
-  for (const int64_t number : {0, 1, 1000}) {
-    Made together(BatchShape{.batch = 0});
-    for (int rank = 0; rank < ranks; ++rank) {
-      const Made made = made_by(RandomBatches(part, 10, 7, rank, ranks), number);
-      together.pixels.insert(together.pixels.end(), made.pixels.begin(), made.pixels.end());
-      together.labels.insert(together.labels.end(), made.labels.begin(), made.labels.end());
-    }
-    const Made alone = made_by(RandomBatches(kJoint, 10, 7), number);
-    EXPECT_EQ(together.pixels, alone.pixels);
-    EXPECT_EQ(together.labels, alone.labels);
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Ranks, RandomSplitTest, testing::Values(1, 2, 3, 4, 12));
-
 TEST(RandomBatchesTest, every_sample_is_another) {
   const RandomBatches batches(kJoint, 10, 7);
   std::set<std::vector<uint8_t>> images;

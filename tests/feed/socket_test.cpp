@@ -38,7 +38,6 @@ TEST(SocketTest, a_producer_may_be_there_before_the_rank) {
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   Receiver receiver({.address = address.text(), .timeout_s = 20});
   for (int i = 0; i < 200; ++i) ASSERT_EQ(receive_number(receiver), i);
-  EXPECT_EQ(receiver.received(), 200);
 }
 
 TEST(SocketTest, a_producer_does_not_wait_for_a_rank_that_has_gone) {

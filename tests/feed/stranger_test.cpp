@@ -92,7 +92,7 @@ TEST(StrangerTest, a_message_that_is_much_too_long_is_not_taken_in) {
   stranger.send(zmq::message_t(size_t{8} << 20), zmq::send_flags::none);
   std::jthread producer([&] { send_letters(address, "g"); });
   EXPECT_EQ(receive_number(receiver), 'g');
-  EXPECT_EQ(receiver.received(), 1);
+  EXPECT_EQ(receiver.refused().count, 0);
 }
 
 TEST(StrangerTest, with_a_token_only_those_who_know_it_are_heard) {
@@ -118,7 +118,6 @@ TEST(StrangerTest, with_a_token_only_those_who_know_it_are_heard) {
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   std::jthread producer([&] { send_letters(address, "g", token); });
   EXPECT_EQ(receive_number(receiver), 'g');
-  EXPECT_EQ(receiver.received(), 1);
   EXPECT_GE(receiver.refused().count, 1);
   EXPECT_THAT(receiver.refused().first, HasSubstr("without the token"));
 }

@@ -60,11 +60,17 @@ TEST(NetworkFileTest, a_graph_may_be_for_gpus) {
               testing::ThrowsMessage<ConfigError>(HasSubstr("on the CPU; it has 2 in fp32 on a GPU")));
 }
 
-TEST(NetworkFileTest, names_of_files_end_in_pt2) {
-  EXPECT_TRUE(is_network_file("mine.pt2"));
-  EXPECT_TRUE(is_network_file("folder/mine.v2.pt2"));
-  EXPECT_FALSE(is_network_file("resnet50"));
-  EXPECT_FALSE(is_network_file("mine.pt"));
+TEST(NetworkFileTest, attention_that_drops_draws_random_numbers) {
+  for (const double dropped : {0.0, 0.1}) {
+    std::map<std::string, std::string> entries = small_entries();
+    auto model = nlohmann::json::parse(entries.at(kModel));
+    for (auto& node : model["graph_module"]["graph"]["nodes"]) {
+      if (node["target"] == "torch.ops.aten.relu.default")
+        node["inputs"].push_back({{"name", "dropout_p"}, {"arg", {{"as_float", dropped}}}, {"kind", 1}});
+    }
+    entries.at(kModel) = model.dump();
+    EXPECT_EQ(read_description(MemoryEntries(entries)).draws_random_numbers, dropped > 0);
+  }
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 """What torch.save wrote becomes a file that `lockstep train --init` begins with."""
 
 import collections
+import contextlib
 import hashlib
+import io
 import json
 import pathlib
 import subprocess
@@ -13,6 +15,7 @@ import torch
 
 from built_program import run_program
 from lockstep import safetensors
+from lockstep.__main__ import main
 
 STATE_DICT = pathlib.Path(__file__).parents[1] / "references" / "state_dict.pt"
 TRAIN = ["train", "--model", "lenet5", "--batch", "4", "--threads", "1", "--bind", "none", "--ranks", "1", "--lr", "1e-30", "--weight-decay", "0", "--steps-per-epoch", "1", "--epochs", "1"]
@@ -72,6 +75,9 @@ class ConvertTest(unittest.TestCase):
             safetensors.convert(self.folder / "nowhere.pt", self.target)
         with self.assertRaisesRegex(safetensors.ConvertError, "does not end in .safetensors"):
             safetensors.convert(STATE_DICT, self.folder / "a.pt")
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            self.assertEqual(main(["convert", str(STATE_DICT), str(self.folder / "nowhere" / "a.safetensors")]), 1)
+        self.assertIn("lockstep convert: [Errno 2] No such file", said.getvalue())
 
     def test_a_file_of_another_process_is_converted(self):
         safetensors.convert(STATE_DICT, self.target)

@@ -17,6 +17,7 @@ from torch._C._nativert import PyModelRunner
 
 import lockstep
 from lockstep import catalog, samples
+from lockstep.__main__ import main
 from built_program import run_program
 from networks import NAMES, make
 
@@ -187,6 +188,31 @@ class ExportTest(unittest.TestCase):
         self.assertEqual([entry["name"] for entry in about["inputs"]], ["x", "weight"])
         self.assertEqual(about["unit"], "row")
 
+    def test_whole_numbers_and_tensors_that_are_no_buffers_take_part(self):
+        class Shifted(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.last, self.scale = nn.Linear(4, 2), torch.tensor([1.0, 2.0, 3.0, 4.0])
+
+            def forward(self, x):
+                return self.last(x * self.scale + torch.arange(4) * 0.1)
+
+        model, loss = Shifted(), nn.CrossEntropyLoss(weight=torch.tensor([1.0, 3.0]))
+        inputs, targets = torch.randn(3, 4), torch.tensor([0, 1, 0])
+        lockstep.export(model, loss, inputs, targets, self.path)
+        results = self.run_file("b3_fp32", [inputs], [targets])
+        torch.testing.assert_close(results[0], loss(model(inputs), targets).detach(), rtol=1e-6, atol=0)
+
+    def test_random_samples_are_labels_from_zero_and_numbers_that_are_finite(self):
+        def masked_loss(output, labels, mask):
+            return F.cross_entropy(output + mask.clamp(min=-1), labels)
+
+        targets = (torch.tensor([1, 1, 1]), torch.tensor([[1.0, -torch.inf], [3.0, -torch.inf], [1.0, 3.0]]))
+        lockstep.export(nn.Linear(4, 2), masked_loss, torch.randn(3, 4), targets, self.path)
+        labels, mask = (entry["random"] for entry in description(self.path)["targets"])
+        self.assertEqual(labels, {"kind": "integers", "low": 0, "high": 2})
+        self.assertEqual(mask, {"kind": "normal", "mean": 2, "std": 1})
+
     def test_progress_names_each_graph(self):
         with contextlib.redirect_stderr(io.StringIO()) as said:
             lockstep.export(nn.Linear(4, 2), F.cross_entropy, torch.randn(3, 4), torch.tensor([0, 1, 0]), self.path,
@@ -268,11 +294,30 @@ class RefusalTest(unittest.TestCase):
         self.assertIn("tpu", self.refusal(device="tpu"))
         if not torch.cuda.is_available():
             self.assertIn("a machine with a GPU", self.refusal(device=["cpu", "cuda"]))
-        self.assertIn("twice", self.refusal(batch=[2, 2]))
+        for twice in ({"batch": [2, 2]}, {"precision": ["fp32", "fp32"]}, {"device": ["cpu", "cpu"]}):
+            self.assertIn("twice", self.refusal(**twice))
+        self.assertIn("not 'audio clip'", self.refusal(unit="audio clip"))
+        self.assertIn("not 1.5", self.refusal(units_per_sample=1.5))
+        self.assertIn("no number is from 2 to below 2", self.refusal(target_range=(2, 2)))
         self.assertIn("'batch' is a whole number above 0", self.refusal(batch=0))
         self.assertIn("not '8'", self.refusal(batch="8"))
         self.assertIn("nowhere' for 'net.pt2'", self.refusal(path="nowhere/net.pt2"))
         self.assertIn(".pt2", self.refusal(path="net.onnx"))
+
+
+    def test_types_that_the_program_does_not_know(self):
+        class Turning(nn.Linear):
+            def forward(self, x):
+                return super().forward(torch.view_as_real(torch.view_as_complex(x.view(-1, 2, 2)) * self.turn).flatten(1))
+
+        model = Turning(4, 2)
+        model.turn = torch.tensor([1j, -1j])
+        self.assertIn("torch.complex64; tensors of a file are float64, float32,", self.refusal(model))
+        model.turn = 1j
+        self.assertIn("runner of exported graphs cannot run this network: Complex values", self.refusal(model))
+        model = nn.Linear(4, 2)
+        model.register_buffer("counts", torch.ones(4, dtype=torch.uint16))
+        self.assertIn("counts is torch.uint16", self.refusal(model))
 
 
 class CatalogTest(unittest.TestCase):
@@ -281,6 +326,11 @@ class CatalogTest(unittest.TestCase):
             catalog.build("nowhere:resnet18", 2, None, 10, 8)
         with self.assertRaisesRegex(lockstep.ExportError, "SOURCE:NETWORK"):
             catalog.build("resnet18", 2, None, 10, 8)
+
+    def test_batches_that_are_none_are_refused(self):
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            self.assertEqual(main(["export", "torchvision:alexnet", "--batch", "8,-1", "-o", "a.pt2"]), 2)
+        self.assertEqual(said.getvalue(), "lockstep export: --batch takes whole numbers above 0, not '8,-1'\n")
 
 
 if __name__ == "__main__":

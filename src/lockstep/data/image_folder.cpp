@@ -80,6 +80,10 @@ class ImageFolder final : public Dataset {
       }
       for (std::string& image : images) files_.push_back({place - classes_.begin(), std::move(image)});
     }
+    if (files_.empty()) {
+      throw ConfigError(fmt::format("'{}' has no folder of a class", root_.string()),
+                        "Put its images below folders with the names of the training images' classes.");
+    }
   }
 
   std::string kind() const override { return "images"; }

@@ -212,26 +212,16 @@ PositionedFile::PositionedFile(std::filesystem::path path)
     // Without O_NONBLOCK a named pipe that nobody writes to would block here for ever.
     : path_(std::move(path)), file_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
   struct ::stat status {};
-  if (file_ < 0 || ::fstat(file_, &status) != 0) {
+  if (!file_ || ::fstat(file_.get(), &status) != 0) {
     throw Error(fmt::format("cannot read '{}': {}", path_.string(), std::strerror(errno)));
   }
-  if (!S_ISREG(status.st_mode)) {
-    ::close(file_);
-    throw Error(fmt::format("'{}' is no file", path_.string()));
-  }
+  if (!S_ISREG(status.st_mode)) throw Error(fmt::format("'{}' is no file", path_.string()));
   bytes_ = static_cast<uint64_t>(status.st_size);
-}
-
-PositionedFile::PositionedFile(PositionedFile&& other) noexcept
-    : path_(std::move(other.path_)), file_(std::exchange(other.file_, -1)), bytes_(other.bytes_) {}
-
-PositionedFile::~PositionedFile() {
-  if (file_ >= 0) ::close(file_);
 }
 
 void PositionedFile::read(uint64_t position, std::span<char> into) const {
   while (!into.empty()) {
-    const ssize_t count = ::pread(file_, into.data(), into.size(), static_cast<off_t>(position));
+    const ssize_t count = ::pread(file_.get(), into.data(), into.size(), static_cast<off_t>(position));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) throw Error(fmt::format("cannot read '{}': {}", path_.string(), std::strerror(errno)));
     if (count == 0) {

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/base/tcp_socket.h"
+
 namespace lockstep::data {
 
 /// A tensor in a file: its values one after the other, little-endian, the last dimension running fastest.
@@ -58,9 +60,6 @@ class PositionedFile {
  public:
   /// Throws Error that names the file.
   explicit PositionedFile(std::filesystem::path path);
-  ~PositionedFile();
-  PositionedFile(PositionedFile&& other) noexcept;
-  PositionedFile& operator=(PositionedFile&&) = delete;
 
   /// Fills `into`. Throws Error that names the file.
   void read(uint64_t position, std::span<char> into) const;
@@ -69,7 +68,7 @@ class PositionedFile {
 
  private:
   std::filesystem::path path_;
-  int file_ = -1;
+  UniqueFd file_;
   uint64_t bytes_ = 0;
 };
 

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <regex>
-#include <utility>
+#include <set>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/safetensors.h"
@@ -101,21 +102,29 @@ bool has_tensor_files(const fs::path& folder) {
   return false;
 }
 
-StoredTensors find_tensors(const fs::path& folder) {
-  StoredTensors all;
+StoredTensors find_tensors(const fs::path& folder, const std::vector<std::string>& names) {
+  StoredTensors found;
+  // Those that are there.
+  std::set<std::string> all;
+  const auto is_wanted = [&](const std::string& name) {
+    all.insert(name);
+    return std::ranges::find(names, name) != names.end();
+  };
   try {
     if (!fs::is_directory(folder)) {
       throw ConfigError(fmt::format("there is no folder '{}'", folder.string()));
     }
     for (const fs::path& file : files_with(folder, kNpy)) {
+      if (!is_wanted(file.stem())) continue;
       const PositionedFile opened(file);
       std::string begin(std::min<uint64_t>(opened.bytes(), kMostOfNpy), '\0');
       opened.read(0, begin);
-      add(all, file.stem(), parse_npy(begin, opened.bytes(), file));
+      add(found, file.stem(), parse_npy(begin, opened.bytes(), file));
     }
     for (const fs::path& file : files_with(folder, kSafetensors)) {
-      Safetensors found = read_safetensors(PositionedFile(file));
-      for (auto& [name, tensor] : found.tensors) add(all, name, with_samples(std::move(tensor)));
+      for (const auto& [name, tensor] : read_safetensors(PositionedFile(file)).tensors) {
+        if (is_wanted(name)) add(found, name, with_samples(tensor));
+      }
     }
   } catch (const fs::filesystem_error& error) {
     throw Error(fmt::format("cannot read '{}': {}", error.path1().string(), error.code().message()));
@@ -124,7 +133,12 @@ StoredTensors find_tensors(const fs::path& folder) {
     throw ConfigError(fmt::format("'{}' holds no tensors", folder.string()),
                       "Files NAME.npy or *.safetensors; docs/your-network.md says how to save them.");
   }
-  return all;
+  for (const std::string& name : names) {
+    if (found.contains(name)) continue;
+    throw ConfigError(fmt::format("'{}' has no tensor '{}', which the network takes", folder.string(), name),
+                      fmt::format("It has {}.", fmt::join(all, ", ")));
+  }
+  return found;
 }
 
 }  // namespace lockstep::data

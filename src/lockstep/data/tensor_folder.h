@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "lockstep/data/safetensors.h"
 
@@ -14,11 +15,11 @@ namespace lockstep::data {
 /// Whether the folder has files of tensors.
 bool has_tensor_files(const std::filesystem::path& folder);
 
-/// The tensors in a folder by name: one in each file NAME.npy (NumPy's format, versions 1 to 3), and all in
-/// each file *.safetensors, of which the first dimension counts samples. Reads headers only. Throws
-/// ConfigError where there is no such folder or none has tensors, or two have one name, and Error that names
-/// a damaged file.
-StoredTensors find_tensors(const std::filesystem::path& folder);
+/// The tensors of these names in a folder: one in each file NAME.npy (NumPy's format, versions 1 to 3), and
+/// all in each file *.safetensors, of which the first dimension counts samples. Reads headers only. Throws
+/// ConfigError where there is no such folder or none has tensors, one is missing, or two have one name, and
+/// Error that names a damaged file.
+StoredTensors find_tensors(const std::filesystem::path& folder, const std::vector<std::string>& names);
 
 /// Parses the beginning of a file NAME.npy of `file_bytes` bytes in all. Throws Error that names `name`.
 StoredTensor parse_npy(std::string_view begin, uint64_t file_bytes, const std::string& name);

@@ -56,7 +56,10 @@ void check_labels(const uint8_t* labels, const WantedBatch& wanted, const std::s
     if (label >= 0 && label < wanted.classes) continue;
     throw Error(
         fmt::format("{} has label {} for image {}, expected 0 to {}", name, label, i, wanted.classes - 1),
-        fmt::format("The network tells {} classes apart.", wanted.classes));
+        fmt::format(
+            "The network tells {} classes apart. Give the producer as many, or export yours again with "
+            "target_range=(0, N).",
+            wanted.classes));
   }
 }
 

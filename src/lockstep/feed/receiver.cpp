@@ -15,6 +15,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/tcp_socket.h"
 #include "lockstep/feed/curve.h"
 #include "lockstep/feed/message.h"
 
@@ -34,13 +35,11 @@ bool is_listened_at(const std::string& path) {
   std::memcpy(where.sun_path, path.data(), path.size());
   if (path.front() == '@') where.sun_path[0] = '\0';
   // A plain connect: a listener answers at once, a socket file left by a dead process refuses.
-  const int probe = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (probe < 0) return false;
+  const UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!probe) return false;
   const auto length =
       static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + (path.front() == '@' ? 0 : 1));
-  const bool answered = ::connect(probe, reinterpret_cast<const sockaddr*>(&where), length) == 0;
-  ::close(probe);
-  return answered;
+  return ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&where), length) == 0;
 }
 
 [[noreturn]] void refuse_in_use(const std::string& address) {
@@ -109,9 +108,6 @@ struct Receiver::State {
       : options(std::move(given)),
         stop_fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
         guarded(is_open_to_others(options.address) && !options.token.empty()) {}
-  ~State() {
-    if (stop_fd >= 0) ::close(stop_fd);
-  }
 
   /// Throws the error, or only counts it where any process could have sent the message.
   void refuse(const Error& error) {
@@ -135,7 +131,7 @@ struct Receiver::State {
   }
 
   ReceiverOptions options;
-  int stop_fd;
+  UniqueFd stop_fd;
   /// Whether producers are asked for the token.
   bool guarded;
   int64_t received = 0;
@@ -149,7 +145,7 @@ struct Receiver::State {
 Receiver::Receiver(ReceiverOptions options) : state_(std::make_unique<State>(std::move(options))) {
   const std::string& address = state_->options.address;
   zmq::socket_t& socket = state_->socket;
-  if (state_->stop_fd < 0) throw Error(fmt::format("cannot make an eventfd: {}", std::strerror(errno)));
+  if (!state_->stop_fd) throw Error(fmt::format("cannot make an eventfd: {}", std::strerror(errno)));
   check_path(address);
   // One message per producer: the queue behind holds the batches ahead.
   socket.set(zmq::sockopt::rcvhwm, 1);
@@ -181,10 +177,6 @@ const std::string& Receiver::address() const {
   return state_->options.address;
 }
 
-int64_t Receiver::received() const {
-  return state_->received;
-}
-
 Refused Receiver::refused() const {
   const std::lock_guard lock(state_->mutex);
   return state_->refused;
@@ -195,7 +187,7 @@ std::optional<ReceivedMessage> Receiver::next() {
   const double end_s = now_s() + options.timeout_s;
   while (true) {
     zmq::pollitem_t items[] = {{state_->socket.handle(), 0, ZMQ_POLLIN, 0},
-                               {nullptr, state_->stop_fd, ZMQ_POLLIN, 0}};
+                               {nullptr, state_->stop_fd.get(), ZMQ_POLLIN, 0}};
     state_->count_refused(state_->failed_handshakes.take(),
                           "a connection without the token of LOCKSTEP_TOKEN");
     const double left_s = end_s - now_s();
@@ -256,7 +248,7 @@ void Receiver::throw_nothing_came() const {
 void Receiver::stop() {
   const uint64_t one = 1;
   // Fails only after 2^64 - 2 earlier calls.
-  [[maybe_unused]] const ssize_t written = ::write(state_->stop_fd, &one, sizeof one);
+  [[maybe_unused]] const ssize_t written = ::write(state_->stop_fd.get(), &one, sizeof one);
 }
 
 }  // namespace lockstep::feed

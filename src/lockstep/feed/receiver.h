@@ -53,8 +53,6 @@ class Receiver {
   Receiver(const Receiver&) = delete;
   Receiver& operator=(const Receiver&) = delete;
 
-  const std::string& address() const;
-
   /// Waits, asleep, for the next message other than a farewell; empty after stop(). Throws Error if none came
   /// for timeout_s. A message that is not wanted, or has several parts, is an Error where only this user's
   /// processes and those with the token can send; where anybody can, it is dropped and counted.
@@ -63,13 +61,11 @@ class Receiver {
   /// From any thread.
   Refused refused() const;
 
-  /// Messages so far.
-  int64_t received() const;
-
   /// Ends next(), the current call and all later ones. From any thread.
   void stop();
 
  private:
+  const std::string& address() const;
   /// Throws Error for a message that is not wanted.
   void check(std::string_view message, bool has_parts) const;
   [[noreturn]] void throw_nothing_came() const;

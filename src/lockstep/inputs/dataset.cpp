@@ -29,9 +29,12 @@ std::shared_ptr<const data::Dataset> open(const InputOptions& options) {
 
 data::Shards make_shards(const data::Dataset& dataset, const InputOptions& options) {
   if (dataset.classes() > options.classes) {
-    throw ConfigError(fmt::format("'{}' has {} classes, but the network tells only {} apart", options.data,
-                                  dataset.classes(), options.classes),
-                      "Choose a network with as many; 'lockstep info models' lists them.");
+    throw ConfigError(
+        fmt::format("'{}' has {} classes, but the network tells only {} apart", options.data,
+                    dataset.classes(), options.classes),
+        fmt::format("Choose a network with as many ('lockstep info models' lists them), or export "
+                    "yours again with target_range=(0, {}).",
+                    dataset.classes()));
   }
   return data::Shards({.samples = dataset.size(),
                        .batch = options.batch,

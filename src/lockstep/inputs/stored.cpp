@@ -10,6 +10,7 @@
 #include "lockstep/data/tensor_folder.h"
 #include "lockstep/inputs/ahead.h"
 #include "lockstep/inputs/dataset.h"
+#include "lockstep/inputs/sources.h"
 #include "lockstep/inputs/staged.h"
 
 namespace lockstep::inputs {
@@ -38,19 +39,14 @@ Files open_files(const InputOptions& options) {
         "the input 'dataset' needs --data FOLDER, the folder of the data",
         "For this network: one with a tensor per input and target, NAME.npy or in *.safetensors.");
   }
-  const data::StoredTensors all = data::find_tensors(options.data);
+  std::vector<std::string> names;
+  for (const Description& described : options.described) names.push_back(described.name);
+  const data::StoredTensors all = data::find_tensors(options.data, names);
   Files files;
   for (const Description& described : options.described) {
-    const auto found = all.find(described.name);
-    if (found == all.end()) {
-      std::vector<std::string> names;
-      for (const auto& [name, tensor] : all) names.push_back(name);
-      throw ConfigError(
-          fmt::format("'{}' has no tensor '{}', which the network takes", options.data, described.name),
-          fmt::format("It has {}.", fmt::join(names, ", ")));
-    }
-    check(found->second, described);
-    files.push_back(std::make_shared<data::SampleFile>(found->second));
+    const data::StoredTensor& stored = all.at(described.name);
+    check(stored, described);
+    files.push_back(std::make_shared<data::SampleFile>(stored));
     const data::StoredTensor& first = files.front()->tensor();
     const data::StoredTensor& last = files.back()->tensor();
     if (last.samples() == first.samples()) continue;

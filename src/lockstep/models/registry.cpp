@@ -73,7 +73,7 @@ void refuse_other_file(const std::string& name) {
 }  // namespace
 
 bool is_from_file(const std::string& name) {
-  return is_replay(name) || network_file::is_network_file(name) || is_plugin_network(name);
+  return is_replay(name) || name.ends_with(".pt2") || is_plugin_network(name);
 }
 
 const ModelInfo& info_of(const std::string& name) {

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
@@ -159,18 +160,8 @@ NetworkFile described(const std::string& name, const RecordedTraining& training)
   NetworkFile file{.path = name, .name = training.name};
   file.origin = fmt::format("the training of {} in {}, replayed", training.name, training.path);
   file.unit = training.unit;
-  for (size_t i = training.gradients.size(); i-- > 0;) {
-    const std::vector<int64_t>& shape = training.gradients[i].shape;
-    network_file::Tensor tensor{.name = fmt::format("p{}", i), .shape = shape};
-    tensor.strides.assign(shape.size(), 1);
-    for (size_t d = shape.size(); d-- > 1;) tensor.strides[d - 1] = tensor.strides[d] * shape[d];
-    tensor.changes = true;
-    file.parameters.push_back(std::move(tensor));
-  }
-  for (network_file::Tensor& tensor : file.parameters) {
-    tensor.bytes = sizeof(float);
-    for (const int64_t size : tensor.shape) tensor.bytes *= static_cast<uint64_t>(size);
-  }
+  for (size_t i = training.gradients.size(); i-- > 0;)
+    file.parameters.push_back({.name = fmt::format("p{}", i), .shape = {training.gradients[i].elements}});
   file.inputs = {{.name = "number"}};
   for (const char* device : {"cpu", "cuda"})
     file.graphs.push_back({.name = "replay", .batch = training.batch, .precision = "fp32", .device = device});

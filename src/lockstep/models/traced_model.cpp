@@ -266,30 +266,7 @@ class TracedModel final : public Model, public WholeStep {
 }  // namespace
 
 at::ScalarType scalar_type(network_file::Type type) {
-  using network_file::Type;
-  switch (type) {
-    case Type::kFloat32:
-      return at::kFloat;
-    case Type::kFloat64:
-      return at::kDouble;
-    case Type::kFloat16:
-      return at::kHalf;
-    case Type::kBfloat16:
-      return at::kBFloat16;
-    case Type::kInt64:
-      return at::kLong;
-    case Type::kInt32:
-      return at::kInt;
-    case Type::kInt16:
-      return at::kShort;
-    case Type::kInt8:
-      return at::kChar;
-    case Type::kUint8:
-      return at::kByte;
-    case Type::kBool:
-      break;
-  }
-  return at::kBool;
+  return c10::getStringToDtypeMap().at(network_file::name_of(type));
 }
 
 uint64_t step_seed(const kernels::Context& context) {

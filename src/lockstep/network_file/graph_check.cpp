@@ -5,7 +5,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -18,18 +17,6 @@ namespace lockstep::network_file {
 namespace {
 
 using nlohmann::json;
-
-/// torch.export's numbers of element types (torch/_export/serde/schema.py, ScalarType).
-std::optional<Type> type_of_number(int64_t number) {
-  constexpr std::pair<int64_t, Type> kTypes[] = {
-      {1, Type::kUint8}, {2, Type::kInt8},     {3, Type::kInt16},   {4, Type::kInt32},
-      {5, Type::kInt64}, {6, Type::kFloat16},  {7, Type::kFloat32}, {8, Type::kFloat64},
-      {12, Type::kBool}, {13, Type::kBfloat16}};
-  for (const auto& [known, type] : kTypes) {
-    if (known == number) return type;
-  }
-  return std::nullopt;
-}
 
 std::vector<int64_t> numbers_of(const json& list) {
   std::vector<int64_t> numbers;
@@ -136,6 +123,9 @@ class Checker {
     for (const json& given : arguments) {
       require(!mentions(given.at("arg"), given_away_),
               "a gradient that it uses after it gave it away: export the network again");
+      // Attention on GPUs drops by itself.
+      if (given.at("name") == "dropout_p" && given.at("arg").value("as_float", 0.0) > 0)
+        file_.draws_random_numbers = true;
     }
     if (target == "torch.ops.lockstep.grad_ready.default") {
       check_gradient(tensor_name(arguments.at(0).at("arg")),

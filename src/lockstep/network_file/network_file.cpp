@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,7 +22,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kSuffix = ".pt2";
 constexpr const char* kDescription = "extra/lockstep.json";
 constexpr int64_t kFormat = 1;
 /// A description takes 200 bytes per tensor, a graph 500 per operation.
@@ -29,27 +30,38 @@ constexpr uint64_t kMaxGraphBytes = 512 << 20;
 constexpr size_t kMaxDimensions = 16;
 constexpr int64_t kMaxElements = int64_t{1} << 40;
 
-/// Devices that a graph may be traced for, and how messages name them.
-constexpr std::pair<const char*, const char*> kDevices[] = {{"cpu", "on the CPU"}, {"cuda", "on a GPU"}};
-
 /// "8 in fp32 on the CPU".
 std::string step_text(int64_t batch, const std::string& precision, const std::string& device) {
-  const auto known = std::ranges::find(kDevices, device, &std::pair<const char*, const char*>::first);
-  return fmt::format("{} in {} {}", batch, precision,
-                     known == std::end(kDevices) ? "on " + device : known->second);
+  return fmt::format("{} in {} on {}", batch, precision, device == "cpu" ? "the CPU" : "a GPU");
 }
 
-constexpr std::pair<const char*, Type> kTypes[] = {{"float32", Type::kFloat32}, {"float64", Type::kFloat64},
-                                                   {"float16", Type::kFloat16}, {"bfloat16", Type::kBfloat16},
-                                                   {"int64", Type::kInt64},     {"int32", Type::kInt32},
-                                                   {"int16", Type::kInt16},     {"int8", Type::kInt8},
-                                                   {"uint8", Type::kUint8},     {"bool", Type::kBool}};
+struct TypeFacts {
+  /// As PyTorch names it.
+  std::string_view name;
+  /// As torch.export counts it (torch/_export/serde/schema.py, ScalarType).
+  int64_t number;
+  int64_t bytes;
+};
+
+/// In the order of Type.
+constexpr TypeFacts kTypes[] = {{"float32", 7, 4}, {"float64", 8, 8}, {"float16", 6, 2}, {"bfloat16", 13, 2},
+                                {"int64", 5, 8},   {"int32", 4, 4},   {"int16", 3, 2},   {"int8", 2, 1},
+                                {"uint8", 1, 1},   {"bool", 12, 1}};
+
+const TypeFacts& facts_of(Type type) {
+  return kTypes[static_cast<size_t>(type)];
+}
+
+template <typename Value>
+std::optional<Type> type_with(Value TypeFacts::*column, const Value& value) {
+  const auto found = std::ranges::find(kTypes, value, column);
+  if (found == std::end(kTypes)) return std::nullopt;
+  return static_cast<Type>(found - std::begin(kTypes));
+}
 
 Type type_of(const json& entry) {
   const auto name = entry.at("dtype").get<std::string>();
-  for (const auto& [known, type] : kTypes) {
-    if (name == known) return type;
-  }
+  if (const auto type = type_with<std::string_view>(&TypeFacts::name, name)) return *type;
   throw Error(fmt::format("it has a tensor of type '{}'", name));
 }
 
@@ -149,8 +161,7 @@ Graph graph_of(const json& entry) {
   if (graph.batch < 1 || graph.batch > std::numeric_limits<int>::max() || graph.activation_bytes < 0) {
     throw Error(fmt::format("its graph '{}' has a batch of {}", graph.name, graph.batch));
   }
-  if (std::ranges::find(kDevices, graph.device, &std::pair<const char*, const char*>::first) ==
-      std::end(kDevices)) {
+  if (graph.device != "cpu" && graph.device != "cuda") {
     throw Error(fmt::format("its graph '{}' is for the device '{}', not for cpu or cuda", graph.name,
                             plain_text(graph.device)));
   }
@@ -214,27 +225,15 @@ NetworkFile describe(const json& content, uint64_t all_bytes) {
 }  // namespace
 
 int64_t bytes_of(Type type) {
-  switch (type) {
-    case Type::kFloat64:
-    case Type::kInt64:
-      return 8;
-    case Type::kFloat32:
-    case Type::kInt32:
-      return 4;
-    case Type::kFloat16:
-    case Type::kBfloat16:
-    case Type::kInt16:
-      return 2;
-    case Type::kInt8:
-    case Type::kUint8:
-    case Type::kBool:
-      break;
-  }
-  return 1;
+  return facts_of(type).bytes;
 }
 
 std::string name_of(Type type) {
-  return std::ranges::find(kTypes, type, &std::pair<const char*, Type>::second)->first;
+  return std::string(facts_of(type).name);
+}
+
+std::optional<Type> type_of_number(int64_t number) {
+  return type_with(&TypeFacts::number, number);
 }
 
 int64_t NetworkFile::parameter_count() const {
@@ -273,10 +272,6 @@ const Graph& NetworkFile::graph(int64_t batch, const std::string& precision,
                                 hash.empty() ? ""
                                              : ", or export it again with batch=[...], precision=[...] and "
                                                "device=[...]"));
-}
-
-bool is_network_file(const std::string& name) {
-  return name.ends_with(kSuffix);
 }
 
 NetworkFile read_description(const Entries& entries) {

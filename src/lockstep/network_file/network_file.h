@@ -101,9 +101,6 @@ struct NetworkFile {
   }
 };
 
-/// Whether a model's name is that of a file: it ends in ".pt2".
-bool is_network_file(const std::string& name);
-
 /// The entries of a network's file, which is an archive (models/network_archive.h).
 class Entries {
  public:
@@ -128,5 +125,8 @@ int64_t bytes_of(Type type);
 
 /// "float32", as PyTorch names it.
 std::string name_of(Type type);
+
+/// The type of a number of torch.export's.
+std::optional<Type> type_of_number(int64_t number);
 
 }  // namespace lockstep::network_file

@@ -75,7 +75,7 @@ std::vector<RecordedGradient> gradients_of_buckets(const JsonNode& breakdown) {
     if (elements == 0) continue;
     const double ready_s = seconds(bucket["ready_s"]) - before_s;
     gradients.push_back(
-        {.shape = {elements}, .ready = backward_s > 0 ? std::clamp(ready_s / backward_s, 0.0, 1.0) : 1});
+        {.elements = elements, .ready = backward_s > 0 ? std::clamp(ready_s / backward_s, 0.0, 1.0) : 1});
   }
   return gradients;
 }
@@ -100,7 +100,7 @@ std::vector<RecordedGradient> gradients_of(const JsonNode& run) {
   for (const JsonNode& gradient : recorded["gradients"].elements()) {
     // Times are those of the last of several backward passes.
     const double before_end_s = last_s - seconds(gradient["after_backward_s"]);
-    gradients.push_back({.shape = {gradient["elements"].whole(1, kMostElements)},
+    gradients.push_back({.elements = gradient["elements"].whole(1, kMostElements),
                          .ready = backward_s > 0 ? std::max(0.0, 1 - before_end_s / backward_s) : 1});
   }
   std::ranges::stable_sort(gradients, {}, &RecordedGradient::ready);

@@ -9,7 +9,7 @@ namespace lockstep::network_file {
 /// A tensor of a recorded training whose gradient is one: a parameter, or where only buckets are known, the
 /// gradients of a bucket.
 struct RecordedGradient {
-  std::vector<int64_t> shape;
+  int64_t elements = 0;
   /// The share of the backward pass after which it was final.
   double ready = 1;
 };

@@ -234,10 +234,10 @@ void check_schedule(const TrainingPlan& plan) {
 }
 
 void check_evaluation(const TrainingPlan& plan) {
-  if (!plan.evaluate || !inputs::registry().get(plan.row.input).has_address) return;
+  const std::string& input = plan.row.input;
+  if (!plan.evaluate || input == "device" || inputs::registry().get(input).has_data) return;
   throw ConfigError(
-      fmt::format("--eval has no samples to evaluate with: the input '{}' receives training batches only",
-                  plan.row.input),
+      fmt::format("--eval has no samples to evaluate with: no batch of the input '{}' comes again", input),
       "Leave --eval out, or train on --data FOLDER.");
 }
 
