@@ -47,7 +47,8 @@ predict::CollectiveTable table_for(const PredictJobOptions& options, predict::Jo
   // Collectives that were measured by themselves do not know what computing costs them.
   if (measured_alone && table.has_points())
     profile.loss.network =
-        (1 + profile.loss.network) * (1 + predict::network_loss(table, profile.points, profile.placement)) - 1;
+        (1 + profile.loss.network) * (1 + predict::network_loss(table, profile.points, profile.placement)) -
+        1;
   if (!options.network.empty())
     table.set_network(predict::parse_network(options.network), profile.placement.hosts() > 1);
   return table;

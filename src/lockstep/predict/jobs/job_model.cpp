@@ -30,9 +30,7 @@ constexpr double kComputing = 0.01, kMeasuredCost = 0.05, kCostPerDoubling = 0.0
 constexpr double kConverted_bytes_per_s = 2.5e9;
 
 double largest_bytes_of(const JobProfile& profile) {
-  double most = 0;
-  for (const GradientBucket& bucket : profile.buckets) most = std::max(most, bucket.bytes);
-  return most;
+  return profile.buckets.empty() ? 0 : std::ranges::max(profile.buckets, {}, &GradientBucket::bytes).bytes;
 }
 
 }  // namespace
@@ -195,9 +193,8 @@ void JobModel::add_communication(JobStep& step, const Scenario& scenario, const 
     if (devices > 0) step.fetch_s = (last.step_s - first.step_s) / devices * (ranks - last.placement.ranks);
     return;
   }
-  const std::vector<GradientBucket> buckets = buckets_of(scenario, shape);
   const double measured_s = profile_.computing_s();
-  for (const GradientBucket& bucket : buckets) {
+  for (const GradientBucket& bucket : buckets_of(scenario, shape)) {
     const Algorithm algorithm = library_algorithm(table_.backend(), bucket.kind, ranks, bucket.bytes);
     const double rounds = shares_cores ? shape_of(bucket.kind, algorithm, ranks).rounds : 0;
     step.queue.push_back({.ready_s = measured_s > 0 ? bucket.ready_s / measured_s * step.computing_s : 0,

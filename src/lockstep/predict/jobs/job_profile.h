@@ -6,6 +6,7 @@
 
 #include "lockstep/predict/jobs/collective_table.h"
 #include "lockstep/predict/jobs/gradient_buckets.h"
+#include "lockstep/predict/jobs/known_values.h"
 #include "lockstep/predict/jobs/overlap.h"
 #include "lockstep/predict/jobs/stragglers.h"
 #include "lockstep/predict/jobs/strategy_shape.h"
@@ -18,20 +19,6 @@ struct MeasuredStep {
   Placement placement;
   double step_s = 0;
 };
-
-/// A value of something that depends on a number: time on the batch, slowdown on the ranks that share a host.
-struct KnownValue {
-  double at = 0;
-  double value = 0;
-};
-
-/// The value at `x`: linear between known ones (ascending in `at`, at least one) and beyond two or more of
-/// them, with the slope of the outermost, at least 0.
-double value_at(const std::vector<KnownValue>& known, double x);
-
-/// The time of a batch by those of known ones: as value_at(), from a single one with a tenth of it fixed; at
-/// least a tenth of the smallest one's.
-double time_of_batch(const std::vector<KnownValue>& known, double batch);
 
 /// A step of a training under one strategy, per rank: means over the row of `measured.back()`. Seconds.
 struct JobProfile {

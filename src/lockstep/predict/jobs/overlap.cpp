@@ -12,8 +12,7 @@ double BusyTime::end_of(double begin_s, double work_s) const {
 
 double BusyTime::work_in(double begin_s, double end_s) const {
   const double span_s = std::max(0.0, end_s - begin_s);
-  const double busy_s =
-      std::clamp(std::min(end_s, until_s) - std::max(begin_s, from_s), 0.0, span_s);
+  const double busy_s = std::clamp(std::min(end_s, until_s) - std::max(begin_s, from_s), 0.0, span_s);
   return span_s - busy_s + busy_s / stretch;
 }
 
@@ -22,9 +21,8 @@ BusyTime busy_time(const QueuedCollective& collective, double begin_s, double le
   const double late_s = std::min(collective.late_s, left_s), cost_s = collective.cost_s;
   BusyTime busy{.from_s = begin_s + late_s, .stretch = 1 + loss.compute};
   const double computing_s = (left_s - late_s) * busy.stretch, slow_s = cost_s * (1 + loss.network);
-  busy.until_s = busy.from_s + (slow_s <= computing_s
-                                    ? slow_s
-                                    : computing_s + cost_s - computing_s / (1 + loss.network));
+  busy.until_s = busy.from_s +
+                 (slow_s <= computing_s ? slow_s : computing_s + cost_s - computing_s / (1 + loss.network));
   return busy;
 }
 

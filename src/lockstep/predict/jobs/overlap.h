@@ -33,7 +33,8 @@ struct BusyTime {
 };
 
 /// The busy time of a collective whose turn comes at `begin_s`, when the rank has `left_s` of computing left.
-BusyTime busy_time(const QueuedCollective& collective, double begin_s, double left_s, const OverlapLoss& loss);
+BusyTime busy_time(const QueuedCollective& collective, double begin_s, double left_s,
+                   const OverlapLoss& loss);
 
 struct OverlapEnd {
   /// The rank has computed all.

@@ -51,13 +51,15 @@ struct SharedCoreModel {
     return kAssumedRound_s * shape.rounds + std::exp(logs[0]) * shape.volume * bytes;
   }
   double time_s(const SharedCoreTime& of) const {
-    const QueuedCollective collective{.cost_s = cost_s(of.shape, of.bytes), .late_s = turn_s() * of.shape.rounds};
+    const QueuedCollective collective{.cost_s = cost_s(of.shape, of.bytes),
+                                      .late_s = turn_s() * of.shape.rounds};
     return busy_time(collective, 0, of.left_s, {.network = network_loss()}).until_s;
   }
 };
 
 /// What is usual, and standard deviations of logarithms around it: a thread that moves bytes has part of a
-/// core, and waits in each round for the end of a time slice of Linux (0.7 ms * (1 + log2 of the processors)).
+/// core, and waits in each round for the end of a time slice of Linux (0.7 ms * (1 + log2 of the
+/// processors)).
 constexpr double kUsualNetworkLoss = 0.5, kUsualTurn_s = 1.4e-3;
 constexpr double kNetworkLossDeviation = 0.2, kTurnDeviation = 0.7, kTimeDeviation = 0.15;
 
@@ -149,7 +151,8 @@ OwnCosts own_costs(const results::Run& run, const StrategyShape& shape, bool fil
     const auto bytes = static_cast<double>(bucket.bytes);
     const Algorithm algorithm = library_algorithm(run.backend, kind, run.ranks, bytes);
     if (time_s > 0)
-      times.push_back({time_s, std::max(0.0, computed_s - begin_s), bytes, shape_of(kind, algorithm, run.ranks)});
+      times.push_back(
+          {time_s, std::max(0.0, computed_s - begin_s), bytes, shape_of(kind, algorithm, run.ranks)});
   }
   OwnCosts own;
   const bool shares_cores = fills_cores && !times.empty();
@@ -166,8 +169,8 @@ OwnCosts own_costs(const results::Run& run, const StrategyShape& shape, bool fil
     for (const auto& [size, cost] : costs) {
       const auto bytes = static_cast<double>(size);
       const Shape moved = shape_of(kind, library_algorithm(run.backend, kind, run.ranks, bytes), run.ranks);
-      own.points.push_back({run.ranks, kind, bytes,
-                            shares_cores ? model.cost_s(moved, bytes) : cost.sum_s / cost.count});
+      own.points.push_back(
+          {run.ranks, kind, bytes, shares_cores ? model.cost_s(moved, bytes) : cost.sum_s / cost.count});
     }
   }
   return own;

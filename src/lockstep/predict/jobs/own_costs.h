@@ -28,8 +28,8 @@ struct OwnCosts {
 
 /// Where no size is small enough to tell latency, costs are put onto a line through the assumed latency that
 /// keeps their sum: one that ranks delayed because they computed would make smaller ones look dear. Where the
-/// ranks fill the cores (`fills_cores`), which move the bytes as well, the times are those of the most probable
-/// link, phi_n and turn of the processor (docs/predicting.md).
+/// ranks fill the cores (`fills_cores`), which move the bytes as well, the times are those of the most
+/// probable link, phi_n and turn of the processor (docs/predicting.md).
 OwnCosts own_costs(const results::Run& run, const StrategyShape& shape, bool fills_cores);
 
 }  // namespace lockstep::predict

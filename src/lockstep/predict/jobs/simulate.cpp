@@ -90,10 +90,12 @@ class JobSimulation {
     for (const QueuedCollective& collective : step.queue) {
       double begin_s = busy.until_s;
       for (const SimulatedRank& rank : ranks_)
-        begin_s = std::max(begin_s, time_of(rank, step.overlaps ? collective.ready_s * rank.pace : rank.end_s));
+        begin_s =
+            std::max(begin_s, time_of(rank, step.overlaps ? collective.ready_s * rank.pace : rank.end_s));
       double left_s = 0;
       for (SimulatedRank& rank : ranks_) {
-        rank.done_s = std::min(rank.end_s, rank.done_s + busy.work_in(std::max(now_s, rank.begin_s), begin_s));
+        rank.done_s =
+            std::min(rank.end_s, rank.done_s + busy.work_in(std::max(now_s, rank.begin_s), begin_s));
         left_s = std::max(left_s, rank.end_s - rank.done_s);
       }
       now_s = begin_s;
