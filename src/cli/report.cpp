@@ -258,7 +258,8 @@ RunCommand add_plot(Flags& flags) {
   flags.add("--chart", options->chart,
             fmt::format("{}; the last two of 'lockstep collectives'", fmt::join(charts, ", ")),
             {.value = "NAME", .required = true, .one_of = charts});
-  flags.add("--width", options->width, "width of the drawing in pixels, without its margins; its text is 13 pixels high",
+  flags.add("--width", options->width,
+            "width of the drawing in pixels, without its margins; its text is 13 pixels high",
             {.numbers = NumberRange{.least = plots::kNarrowestChart, .most = 2000}});
   flags.add("--title", options->title, "heading of the drawing [the chart's own]", {.value = "TEXT"});
   flags.add("-o,--output", options->output,

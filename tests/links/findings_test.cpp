@@ -121,7 +121,8 @@ TEST(FindingsTest, a_faster_interface_that_leads_there_and_is_idle_is_named) {
   // An interface that talks already is not idle, whatever the other end could use.
   Record fast = record;
   fast.hosts[0].interfaces[1].gbit_per_s = 100;
-  for (const std::string& text : found(fast)) EXPECT_THAT(text, Not(HasSubstr("eth0 (100 Gbit/s) on"))) << text;
+  for (const std::string& text : found(fast))
+    EXPECT_THAT(text, Not(HasSubstr("eth0 (100 Gbit/s) on"))) << text;
   // A host without it, or one on another network, is not led to.
   record.hosts[1].interfaces.erase(record.hosts[1].interfaces.begin() + 2);
   record.hosts[2].interfaces[2].addresses = {"10.9.9.3/24"};

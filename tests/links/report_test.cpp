@@ -43,7 +43,8 @@ TEST(LinksReportTest, tables_and_drawing_look_as_they_did) {
   const std::string svg = plots::standalone_svg(drawing(record, form), form);
   EXPECT_EQ(plots::xml_fault(svg), "");
   testing_golden::expect_golden("plots/links.svg", svg);
-  EXPECT_THAT(page(record), AllOf(HasSubstr("data-chart=\"links\""), HasSubstr("<h3>Gbit/s, each pair alone</h3>")));
+  EXPECT_THAT(page(record),
+              AllOf(HasSubstr("data-chart=\"links\""), HasSubstr("<h3>Gbit/s, each pair alone</h3>")));
   // 16 ranks have as many pairs as are drawn.
   EXPECT_THAT(page(sample_links(4, 4)), Not(HasSubstr("slowest pairs")));
   EXPECT_THAT(page(sample_links(17, 1)), HasSubstr("The 120 slowest pairs"));

@@ -108,9 +108,8 @@ TEST(NoticesTest, every_host_keeps_its_warning) {
   record.warnings = {{"node1: Powersave.", "Change it."},
                      {"node2: Powersave.", "Change it."},
                      {"node2: Powersave.", "Change it."}};
-  EXPECT_THAT(
-      texts_of(warnings_of_record(record)),
-      ElementsAre("node1: Powersave. (in 1 of 3 launches)", "node2: Powersave. (in 2 of 3 launches)"));
+  EXPECT_THAT(texts_of(warnings_of_record(record)), ElementsAre("node1: Powersave. (in 1 of 3 launches)",
+                                                                "node2: Powersave. (in 2 of 3 launches)"));
 }
 
 TEST(NoticesTest, a_baseline_slower_than_ranks_that_share_the_machine_is_doubted) {
