@@ -53,9 +53,9 @@ class record:
 
     def _default_folder(self) -> Path:
         """One for all ranks, and a private one for a single process."""
-        if "WORLD_SIZE" not in os.environ:
+        if "WORLD_SIZE" not in os.environ and not recorder.is_one_of_several():
             return Path(tempfile.mkdtemp(prefix="lockstep-recording-"))
-        # Ranks of torchrun have their parent in common.
+        # Ranks of torchrun, mpirun and spawn have their parent in common.
         folder = Path(tempfile.gettempdir()) / f"lockstep-recording-{os.getuid()}-{os.getppid()}"
         folder.mkdir(mode=0o700, exist_ok=True)
         if folder.is_symlink() or folder.stat().st_uid != os.getuid():
@@ -66,7 +66,12 @@ class record:
         if not self._is_on:
             return
         try:
-            rank, world = recorder.end("finished" if kind is None else f"exception: {kind.__name__}")
+            rank, world = recorder.end("finished" if kind is None else recorder.cause_of(kind))
+            if rank is None:
+                recorder.warn("nothing was recorded: no optimizer made a step; without one, call lockstep.step()")
+                shutil.rmtree(self._shared, ignore_errors=True)
+                if not self._keep and not any(self._folder.iterdir()):
+                    self._folder.rmdir()
             if rank == 0:
                 self._import(world)
         except Exception as failure:

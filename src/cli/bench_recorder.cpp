@@ -89,6 +89,8 @@ void collect_machines(const BenchRank& rank, results::RunRecord& record, std::ve
     if (place.machine) {
       network.ranks.push_back({.host = static_cast<int>(network.hosts.size()), .interface = place.interface});
       network.hosts.push_back({{.host = place.machine->host}, std::move(place.interfaces)});
+      // A later launch would take the load of those before it for that of others.
+      if (rank.plan.launch > 1) place.machine->load_average.reset();
       record.machines.push_back(std::move(*place.machine));
     }
     hosts_before.push_back(static_cast<int>(record.machines.size()));

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <ranges>
 
 #include <fmt/format.h>
 
@@ -26,12 +28,12 @@ fs::path docs_folder() {
       "They are in the folder docs of the sources, and in the wheel.");
 }
 
-std::vector<std::string> page_names(const fs::path& folder) {
-  std::vector<std::string> names;
-  for (const fs::directory_entry& file : fs::directory_iterator(folder))
-    if (file.path().extension() == ".md") names.push_back(file.path().stem());
-  std::ranges::sort(names);
-  return names;
+/// Pages by their names, those of docs/dev among them.
+std::map<std::string, fs::path> pages_of(const fs::path& folder) {
+  std::map<std::string, fs::path> pages;
+  for (const fs::directory_entry& file : fs::recursive_directory_iterator(folder))
+    if (file.path().extension() == ".md") pages[file.path().stem()] = file.path();
+  return pages;
 }
 
 }  // namespace
@@ -45,12 +47,14 @@ RunCommand add_docs(Flags& flags) {
   lockstep docs errors | less
 )");
   return [page](const Arguments& /*arguments*/) {
-    const fs::path folder = docs_folder();
-    const std::vector<std::string> names = page_names(folder);
-    const std::string name = fs::path(*page).stem();
-    if (std::ranges::find(names, name) == names.end())
-      throw_unknown_name("page", *page, names, "lockstep docs");
-    print_result(read_file(folder / (name + ".md")));
+    const std::map<std::string, fs::path> pages = pages_of(docs_folder());
+    const auto found = pages.find(fs::path(*page).stem());
+    if (found == pages.end()) {
+      const auto names = std::views::keys(pages);
+      const std::vector<std::string> list(names.begin(), names.end());
+      throw_unknown_name("page", *page, list, "lockstep docs");
+    }
+    print_result(read_file(found->second));
     return kExitDone;
   };
 }

@@ -65,6 +65,7 @@ std::string options_text(const fs::path& folder, const fs::path& shared, const R
 
 RecordingFolder::RecordingFolder(const std::string& keep, bool force, const RecorderOptions& options)
     : kept_(!keep.empty()),
+      made_(kept_ && !fs::exists(keep)),
       folder_(keep.empty() ? make_private_folder("lockstep-recording") : make_kept_folder(keep, force)),
       // Each host of a job may have a recorder of its own in one folder.
       recorder_(folder_ / fmt::format(".recorder-{}-{}", host_name(), ::getpid())) {
@@ -88,7 +89,7 @@ RecordingFolder::~RecordingFolder() {
   std::error_code ignored;
   fs::remove_all(kept_ ? recorder_ : folder_, ignored);
   // Fails unless nothing was recorded.
-  if (kept_) fs::remove(folder_, ignored);
+  if (made_) fs::remove(folder_, ignored);
 }
 
 std::vector<fs::path> RecordingFolder::ranks() const {

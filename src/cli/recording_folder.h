@@ -42,6 +42,8 @@ class RecordingFolder {
 
  private:
   bool kept_;
+  /// Whether the folder of --keep was not there before.
+  bool made_;
   std::filesystem::path folder_;
   std::filesystem::path recorder_;
 };

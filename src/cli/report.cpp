@@ -146,7 +146,9 @@ std::vector<NamedCollectives> read_collectives(const DrawingOptions& options) {
 
 int run_report(const DrawingOptions& options) {
   check_output(options);
-  if (options.runs.size() == 1 && links::is_record_file(options.runs[0])) {
+  if (std::ranges::any_of(options.runs, links::is_record_file)) {
+    if (options.runs.size() > 1 || !options.published.empty())
+      throw ConfigError("a file of links is shown by itself", "Give one file of 'lockstep topo --measure'.");
     write_result(options.output, links::page(links::read_record(options.runs[0])));
     return kExitDone;
   }
@@ -256,7 +258,8 @@ RunCommand add_plot(Flags& flags) {
   flags.add("--chart", options->chart,
             fmt::format("{}; the last two of 'lockstep collectives'", fmt::join(charts, ", ")),
             {.value = "NAME", .required = true, .one_of = charts});
-  flags.add("--width", options->width, "width of the drawing in pixels; its text is 13 pixels high",
+  flags.add("--width", options->width,
+            "width of the drawing in pixels, without its margins; its text is 13 pixels high",
             {.numbers = NumberRange{.least = plots::kNarrowestChart, .most = 2000}});
   flags.add("--title", options->title, "heading of the drawing [the chart's own]", {.value = "TEXT"});
   flags.add("-o,--output", options->output,

@@ -194,7 +194,8 @@ RunCommand add_topo(Flags& flags) {
   flags.add_switch("-q,--quiet", options->quiet, "print no notes and no progress");
   add_job_flags(flags, options->job, /*devices=*/false);
   return [options, &flags](const Arguments& arguments) {
-    for (const char* flag : {"--ranks", "--pair-time", "--backend", "--dry-run"}) {
+    for (const char* flag : {"--ranks", "--pair-time", "--backend", "--dry-run", "--threads", "--bind",
+                             "--launch", "--interface", "--timeout"}) {
       if (!options->measure && flags.given(flag)) {
         throw ConfigError(fmt::format("{} has no effect without --measure", flag),
                           "lockstep topo --measure measures the links between ranks.");

@@ -143,6 +143,10 @@ class Hosts:
             subprocess.run(inside + ["address", "add", f"{self.address(name, number)}/{length}", "dev",
                                      f"eth{number}", *nodad], check=True)
             subprocess.run(inside + ["link", "set", f"eth{number}", "up"], check=True)
+            # The kernel says that a link runs up to a second after it came up.
+            while b"state UP" not in subprocess.run(inside + ["link", "show", f"eth{number}"], stdout=subprocess.PIPE,
+                                                    check=True).stdout:
+                time.sleep(0.02)
 
     def shape(self, name, rate=None, delay=None, loss=None, number=0):
         """Limits what the host sends and receives; nothing given: no limit. Raises NoNetem."""

@@ -11,6 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::SizeIs;
 
 std::vector<std::string> found(Record record) {
@@ -117,6 +118,11 @@ TEST(FindingsTest, a_faster_interface_that_leads_there_and_is_idle_is_named) {
               ElementsAre("eth1 (100 Gbit/s) on all hosts is idle, while the ranks talk over eth0 "
                           "(10 Gbit/s): --interface eth1 takes it (NCCL_SOCKET_IFNAME, "
                           "GLOO_SOCKET_IFNAME)"));
+  // An interface that talks already is not idle, whatever the other end could use.
+  Record fast = record;
+  fast.hosts[0].interfaces[1].gbit_per_s = 100;
+  for (const std::string& text : found(fast))
+    EXPECT_THAT(text, Not(HasSubstr("eth0 (100 Gbit/s) on"))) << text;
   // A host without it, or one on another network, is not led to.
   record.hosts[1].interfaces.erase(record.hosts[1].interfaces.begin() + 2);
   record.hosts[2].interfaces[2].addresses = {"10.9.9.3/24"};

@@ -13,7 +13,9 @@
 namespace lockstep::links {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 const std::string kGolden = LOCKSTEP_GOLDEN "/links.json";
 
@@ -41,7 +43,11 @@ TEST(LinksReportTest, tables_and_drawing_look_as_they_did) {
   const std::string svg = plots::standalone_svg(drawing(record, form), form);
   EXPECT_EQ(plots::xml_fault(svg), "");
   testing_golden::expect_golden("plots/links.svg", svg);
-  EXPECT_THAT(page(record), HasSubstr("data-chart=\"links\""));
+  EXPECT_THAT(page(record),
+              AllOf(HasSubstr("data-chart=\"links\""), HasSubstr("<h3>Gbit/s, each pair alone</h3>")));
+  // 16 ranks have as many pairs as are drawn.
+  EXPECT_THAT(page(sample_links(4, 4)), Not(HasSubstr("slowest pairs")));
+  EXPECT_THAT(page(sample_links(17, 1)), HasSubstr("The 120 slowest pairs"));
 }
 
 TEST(LinksReportTest, tables_fit_80_columns_for_16_ranks_and_name_the_worst_pairs_of_more) {

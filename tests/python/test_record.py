@@ -174,6 +174,41 @@ print(torch.autograd.backward.__name__, lockstep.read("run.json")[0]["ranks"])
         self.check_nothing_left()
 
 
+    def test_ranks_that_were_spawned_share_a_recording(self):
+        script = self.folder / "spawned.py"
+        script.write_text(f"""
+import lockstep, torch
+import torch.distributed as dist
+
+def train(rank):
+    dist.init_process_group("gloo", init_method="file://{self.folder}/meeting", rank=rank, world_size=2)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with lockstep.record("run.json", steps=(10, 30)):
+        for _ in range(60):
+            optimizer.zero_grad()
+            model(torch.ones(4, 8)).sum().backward()
+            optimizer.step()
+
+if __name__ == "__main__":
+    torch.multiprocessing.spawn(train, nprocs=2)
+""")
+        finished = subprocess.run([sys.executable, str(script)], env=self.environment(), cwd=self.folder,
+                                  capture_output=True, text=True, timeout=100)  # fmt: skip
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        self.assertIn("Phases are means of 20 steps", finished.stdout)
+        self.assertNotIn("of 2 (", finished.stdout)
+        self.check_nothing_left()
+
+    def test_a_loop_without_a_step_is_told_so(self):
+        script = "import lockstep, torch\nwith lockstep.record('run.json'): pass\n"
+        finished = subprocess.run([sys.executable, "-c", script], env=self.environment(), cwd=self.folder,
+                                  capture_output=True, text=True, timeout=60)  # fmt: skip
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        self.assertIn("lockstep record: warning: nothing was recorded", finished.stderr)
+        self.check_nothing_left()
+
+
 class FailsOpenTest(RecordTest):
     """Whatever happens, the training ends as it would have."""
 

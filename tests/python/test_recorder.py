@@ -54,7 +54,7 @@ class SteadyTest(unittest.TestCase):
 class PlaceTest(unittest.TestCase):
     def place(self, **variables):
         with mock.patch.dict(os.environ, variables, clear=True):
-            return facts._place()
+            return facts.place()
 
     def test_launchers(self):
         self.assertEqual(self.place(), (0, 1, 1))
@@ -149,6 +149,17 @@ class LifelineTest(unittest.TestCase):
             line.hold()
             self.assertTrue(written.wait(20))
             line.let_go()
+
+    def test_it_leaves_no_descriptor(self):
+        before = os.listdir("/proc/self/fd")
+        for _ in range(3):
+            line = lifeline.Lifeline(lambda: None, lambda: None)
+            line.hold()
+            line.let_go()
+        for thread in threading.enumerate():
+            if thread.name == "lockstep-record":
+                thread.join(20)
+        self.assertEqual(os.listdir("/proc/self/fd"), before)
 
     def test_without_its_thread_sigterm_is_as_before(self):
         before = signal.getsignal(signal.SIGTERM)

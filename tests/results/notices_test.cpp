@@ -101,6 +101,17 @@ TEST(NoticesTest, launches_that_share_a_warning_are_counted) {
                           "resnet50 sharded at 2 ranks in 2 of 5 launches."));
 }
 
+TEST(NoticesTest, every_host_keeps_its_warning) {
+  RunRecord record;
+  record.machines.resize(2);
+  record.launches_started_at = {"a", "b", "c"};
+  record.warnings = {{"node1: Powersave.", "Change it."},
+                     {"node2: Powersave.", "Change it."},
+                     {"node2: Powersave.", "Change it."}};
+  EXPECT_THAT(texts_of(warnings_of_record(record)), ElementsAre("node1: Powersave. (in 1 of 3 launches)",
+                                                                "node2: Powersave. (in 2 of 3 launches)"));
+}
+
 TEST(NoticesTest, a_baseline_slower_than_ranks_that_share_the_machine_is_doubted) {
   RunRecord record;
   record.runs = {measured_run("single", 1, 40, 0.012), measured_run("independent", 2, 40, 0.010)};

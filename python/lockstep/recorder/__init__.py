@@ -49,6 +49,21 @@ def step():
             _give_up(error)
 
 
+def is_one_of_several():
+    """Whether this process is a rank among others, by its launcher's variables or its process group."""
+    distributed = getattr(sys.modules.get("torch"), "distributed", None)
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return distributed.get_world_size() > 1
+    from .facts import place
+
+    return place()[1] > 1
+
+
+def cause_of(kind):
+    """Of an end by an exception."""
+    return "interrupted" if issubclass(kind, KeyboardInterrupt) else "exception: " + kind.__name__
+
+
 def is_active():
     """Whether this process records, or will."""
     return _options is not None
@@ -157,7 +172,7 @@ def _note_exceptions():
 
     def hook(kind, error, trace):
         global _cause
-        _cause = "interrupted" if issubclass(kind, KeyboardInterrupt) else "exception: " + kind.__name__
+        _cause = cause_of(kind)
         earlier(kind, error, trace)
 
     sys.excepthook = hook

@@ -17,7 +17,7 @@ LAUNCHERS = (
 """Variables with the rank, the number of ranks, and that of one host, of torchrun, Open MPI, MPICH and srun."""
 
 
-def _place():
+def place():
     """Rank, ranks, and ranks of this host, by the variables of the launcher."""
     for names in LAUNCHERS:
         # Slurm writes "2(x3)" and "2,1".
@@ -29,14 +29,14 @@ def _place():
 
 
 def is_on_several_hosts():
-    _, world, local = _place()
+    _, world, local = place()
     return local < world
 
 
 def facts_of(command):
     torch = sys.modules["torch"]
     distributed = torch.distributed
-    rank, world, _ = _place()
+    rank, world, _ = place()
     backend = None
     if distributed.is_available() and distributed.is_initialized():
         rank, world, backend = distributed.get_rank(), distributed.get_world_size(), distributed.get_backend()

@@ -42,19 +42,26 @@ class Lifeline:
     def let_go(self):
         """Ends; SIGTERM is as before."""
         self._ended = True
-        self.release()
-        if self._pipe is not None:
+        released = self.release()
+        if self._pipe is None:
+            return
+        if released:
+            # The thread sees the end of it, and closes the other side.
+            os.close(self._pipe[1])
+        else:
             os.write(self._pipe[1], b"\0")
 
     def release(self):
-        """Restores what SIGTERM does, as in a forked process."""
+        """Restores what SIGTERM does, as in a forked process. Returns whether signals write nothing into the pipe now."""
         try:
             if self._handles and signal.getsignal(signal.SIGTERM) == self._terminate:
                 signal.signal(signal.SIGTERM, signal.SIG_DFL)
                 signal.set_wakeup_fd(-1)
+                self._handles = False
         except ValueError:
             # Not in the main thread.
             pass
+        return not self._handles
 
     def _run(self):
         pause = REFRESH_S
@@ -70,6 +77,7 @@ class Lifeline:
                 began = perf_counter()
                 self._write()
                 pause = max(REFRESH_S, 300 * (perf_counter() - began))
+        os.close(self._pipe[0])
 
     def _terminate(self, *_):
         self._terminated()

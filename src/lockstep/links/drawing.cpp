@@ -175,7 +175,8 @@ plots::Chart drawing(const Record& record, const plots::ChartForm& form) {
       .title = "What connects the ranks",
       .description = fmt::format("{} on {}; an arc for each pair.", counted(std::ssize(record.ranks), "rank"),
                                  counted(std::ssize(record.hosts), "host"))};
-  if (pairs.size() == kMostArcs) chart.notes.push_back(fmt::format("The {} slowest pairs.", kMostArcs));
+  if (record.flows.size() / 2 > kMostArcs)
+    chart.notes.push_back(fmt::format("The {} slowest pairs.", kMostArcs));
   for (const Pair& pair : pairs) {
     if (pair.share >= 0.75 || chart.notes.size() > 3) break;
     chart.notes.push_back(fmt::format("Rank {} to {}: {} Gbit/s, {:.0f} % of what is usual.", pair.flow->from,

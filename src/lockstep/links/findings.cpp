@@ -222,7 +222,7 @@ std::vector<std::string> idle_interfaces(const Record& record) {
     for (const Interface& here : record.host_of(flow->from).interfaces) {
       for (const Interface& there : record.host_of(flow->to).interfaces) {
         if (!is_faster(here) || !is_faster(there) || !lead_to_each_other(here, there)) continue;
-        if (&here == from && &there == to) continue;
+        if (&here == from) continue;
         hosts[{interface_text(*from), interface_text(here)}].insert(record.ranks[size_t(flow->from)].host);
       }
     }

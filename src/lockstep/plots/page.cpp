@@ -183,8 +183,8 @@ std::string page_of(const std::string& title, const std::string& subtitle, const
       "'unsafe-inline'\">\n"
       "<title>{0}</title>\n<style>{1}</style>\n</head>\n<body>\n<main>\n"
       "<header><h1>{0}</h1><p class=\"sub\">{2}</p></header>\n{3}"
-      "<footer>Made by lockstep from the files named above. docs/reading-the-report.md explains every "
-      "chart.</footer>\n</main>\n</body>\n</html>\n",
+      "<footer>Made by lockstep. docs/README.md says where each chart is "
+      "explained.</footer>\n</main>\n</body>\n</html>\n",
       escape(title), page_style(), escape(subtitle), body);
 }
 

@@ -58,8 +58,8 @@ std::string table_markup(const Table& table, const std::string& caption, size_t 
   return text;
 }
 
-/// Writes blocks one by one. A heading becomes the caption of the table below it, and remarks below a table
-/// stand in its box.
+/// Writes blocks one by one. A heading becomes the caption of the table below it, or stands above
+/// preformatted lines; remarks below a table stand in its box.
 class HtmlWriter {
  public:
   explicit HtmlWriter(size_t most_rows) : most_rows_(most_rows) {}
@@ -70,7 +70,7 @@ class HtmlWriter {
   }
   void operator()(const Table& table) {
     close_box();
-    markup_ += table_markup(table, caption_, most_rows_);
+    markup_ += table_markup(table, std::exchange(caption_, ""), most_rows_);
     in_box_ = true;
   }
   /// A remark outside of a table's box is a paragraph of the page.
@@ -86,6 +86,7 @@ class HtmlWriter {
   }
   void operator()(const results::Preformatted& lines) {
     close_box();
+    if (!caption_.empty()) markup_ += fmt::format("<h3>{}</h3>\n", escape(std::exchange(caption_, "")));
     markup_ += fmt::format("<pre class=\"scroll\" tabindex=\"0\">{}</pre>\n", escape_lines(lines.text));
   }
 

@@ -208,10 +208,9 @@ std::string efficiency_words(const Run& run) {
 std::string headline_of(const LabelledRun& run) {
   const Run& found = *run.run;
   const std::string uncertainty = uncertainty_text(found);
-  return fmt::format("{}, {} {} per rank, {} at {}: {}{} {}s per second{}.", found.model,
-                     count_text(found.batch_per_rank),
-                     found.units_per_sample == 1 ? found.unit + "s" : "samples", found.strategy,
-                     counted(found.ranks, "rank"), number_text(found.images_per_s),
+  return fmt::format("{}, {} per rank, {} at {}: {}{} {}s per second{}.", found.model,
+                     counted(found.batch_per_rank, found.units_per_sample == 1 ? found.unit : "sample"),
+                     found.strategy, counted(found.ranks, "rank"), number_text(found.images_per_s),
                      uncertainty.starts_with("±") ? fmt::format(" ({})", uncertainty) : "", found.unit,
                      efficiency_words(found));
 }

@@ -180,10 +180,12 @@ std::string likewise_text(const std::vector<WarnedRow>& rows, const RowNames& na
 }
 
 /// The warning with the same advice: launches and rows differ in figures only.
-std::vector<Warning>::iterator find_alike(std::vector<Warning>& among, const Warning& warning) {
-  return std::ranges::find_if(among, [&](const Warning& other) {
-    return other.advice == warning.advice && other.loud == warning.loud;
-  });
+bool are_alike(const Warning& one, const Warning& other) {
+  return one.advice == other.advice && one.loud == other.loud;
+}
+
+std::string_view first_word(std::string_view text) {
+  return text.substr(0, text.find(' '));
 }
 
 /// Warnings of a run, of its early end, and of numbers that cannot be true.
@@ -298,8 +300,11 @@ std::vector<Warning> warnings_of_record(const RunRecord& record) {
   const int launches = std::max(1, static_cast<int>(record.launches_started_at.size()));
   std::vector<Warning> all;
   for (const Warning& warning : record.warnings) {
-    const auto known = find_alike(all, warning);
-    // Warnings of one launch concern different hosts.
+    // Warnings of one launch concern different hosts, and those of several hosts begin with the host's name.
+    const auto known = std::ranges::find_if(all, [&](const Warning& other) {
+      return are_alike(other, warning) &&
+             (record.machines.size() < 2 || first_word(other.text) == first_word(warning.text));
+    });
     if (known == all.end() || launches == 1) {
       all.push_back(warning);
     } else {
@@ -318,7 +323,8 @@ std::vector<Warning> warnings_of_rows(const RunRecord& record) {
   for (const Run& run : record.runs) {
     for (const Warning& warning : warnings_of(run, record)) {
       // Rows of a sweep tend to share their trouble: one warning per advice.
-      const auto known = find_alike(all, warning);
+      const auto known =
+          std::ranges::find_if(all, [&](const Warning& other) { return are_alike(other, warning); });
       const auto place = static_cast<size_t>(known - all.begin());
       if (known == all.end()) {
         all.push_back(warning);
