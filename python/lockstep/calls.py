@@ -44,6 +44,10 @@ def _as_arguments(flags: dict) -> list[str]:
     for name, value in flags.items():
         if value is None or value is False:
             continue
+        if name == "published" and isinstance(value, (list, tuple)):
+            # Names of files may have commas.
+            arguments += [argument for file in value for argument in ("--published", str(file))]
+            continue
         arguments.append("--" + name.replace("_", "-"))
         if isinstance(value, (list, tuple, range)):
             arguments.append(",".join(map(str, value)))

@@ -26,9 +26,12 @@ def build(name: str, batch: int, image_size: int | None, classes: int, sequence:
     if source not in makers or not network:
         raise ExportError(f"'{name}' is not SOURCE:NETWORK with one of the sources {', '.join(makers)}")
     torch.manual_seed(1)
-    if source == "transformers":
-        return _transformers(network, batch, sequence)
-    return makers[source](network, batch, image_size, classes)
+    try:
+        if source == "transformers":
+            return _transformers(network, batch, sequence)
+        return makers[source](network, batch, image_size, classes)
+    except (AssertionError, ValueError) as error:
+        raise ExportError(f"{source} cannot build '{network}' of these sizes: {error}") from error
 
 
 def _import(name: str):

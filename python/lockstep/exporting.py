@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 import logging
+import math
 import os
 import re
 import sys
@@ -143,16 +144,19 @@ def _check_kinds(model, loss) -> None:
 
 
 def _check_examples_run(network: tracing.Network, inputs, targets: tuple) -> None:
-    """Runs the examples forward: a label that is no class is told by PyTorch here, and not in the runner's words."""
+    """Runs the examples forward: a label that is no class is told by PyTorch here, and not in the runner's words, and a
+    loss that is no number is none that the runner's can be compared with."""
     try:
         with torch.random.fork_rng(), torch.no_grad(), tracing._training(network.model):
             own = tree_map_only(torch.Tensor, torch.clone, (network.parameters, network.buffers, inputs, targets))
-            tracing.compute_loss(network, *own, "fp32", "cpu")
+            loss = float(tracing.compute_loss(network, *own, "fp32", "cpu"))
     except ExportError:
         raise
     except Exception as error:
         text = str(error).strip().split("\n")[0]
         raise ExportError(f"the network fails with the examples: {type(error).__name__}: {text}{source_line_of(error)}") from error
+    if not math.isfinite(loss):
+        raise ExportError(f"the loss of the examples is {loss}; give examples and values with which it is a finite number")
 
 
 def _as_tuple(given) -> tuple:

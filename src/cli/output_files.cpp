@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 6> kBeginnings{
     "{\n  \"topology_version\": ", "{\n  \"displayTimeUnit\": \"ms\",\n  \"traceEvents\": ",
     "model,batch_per_rank,",       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 "};
 /// In the last line of a page, and of drawings in other formats (kDrawingMark).
-constexpr std::string_view kMark = "Made by lockstep ";
+constexpr std::string_view kMark = "Made by lockstep";
 
 /// Bytes at either end of a file that show who wrote it: a page's last line and more.
 constexpr size_t kShownBytes = 4096;

@@ -287,6 +287,8 @@ class RefusalTest(unittest.TestCase):
         self.assertIn("tensors", self.refusal(inputs=(torch.randn(3, 4), 7)))
         message = self.refusal(targets=torch.tensor([0, 1, 11]))
         self.assertIn("the network fails with the examples: IndexError: Target 11 is out of bounds", message)
+        infinite = self.refusal(loss=lambda output, targets: output.mean() * float("inf"))
+        self.assertRegex(infinite, "the loss of the examples is -?(inf|nan); give examples")
         self.assertIn("'model' is a torch.nn.Module, not a function", self.refusal(F.cross_entropy))
 
     def test_choices(self):
@@ -326,6 +328,8 @@ class CatalogTest(unittest.TestCase):
             catalog.build("nowhere:resnet18", 2, None, 10, 8)
         with self.assertRaisesRegex(lockstep.ExportError, "SOURCE:NETWORK"):
             catalog.build("resnet18", 2, None, 10, 8)
+        with self.assertRaisesRegex(lockstep.ExportError, "cannot build 'vit_b_16' of these sizes: Input shape indivisible"):
+            catalog.build("torchvision:vit_b_16", 2, 100, 10, 8)
 
     def test_batches_that_are_none_are_refused(self):
         with contextlib.redirect_stderr(io.StringIO()) as said:

@@ -72,7 +72,8 @@ class InstalledTest(unittest.TestCase):
 import lockstep
 small = dict(model="trivial", batch=2, steps=3, warmup=0, threads=1, backend="thread")
 rows = lockstep.bench(**small, ranks=[1, 2], strategy="ddp", json="run.json")
-print([(row["ranks"], row["strategy"]) for row in rows], lockstep.report("run.json", "page.html"))
+page = lockstep.report("run.json", "page.html", published=["run.json", "run.json"])
+print([(row["ranks"], row["strategy"]) for row in rows], page)
 try:
     lockstep.bench(model="trivia", ranks=1)
 except lockstep.RunError as error:
