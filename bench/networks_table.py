@@ -121,15 +121,15 @@ def train_eager(model, loss, folder: Path, steps: int) -> dict:
         for key, value in load_file(folder / "initial.safetensors").items():
             parameters[key].copy_(value)
     model = model.train()
-    if batches["images.0"].dim() == 4:
+    if batches["input0.0"].dim() == 4:
         model = model.to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(model.parameters(), **SGD, fused=True)
     for step in range(steps):
-        inputs = batches[f"images.{step}"]
+        inputs = batches[f"input0.{step}"]
         if inputs.dim() == 4:
             inputs = inputs.contiguous(memory_format=torch.channels_last)
         optimizer.zero_grad(set_to_none=True)
-        loss(model(inputs), batches[f"labels.{step}"]).backward()
+        loss(model(inputs), batches[f"target0.{step}"]).backward()
         optimizer.step()
     return {key: value.detach() for key, value in model.named_parameters()}
 

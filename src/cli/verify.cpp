@@ -17,7 +17,7 @@
 #include "lockstep/models/model.h"
 #include "lockstep/results/tables/document.h"
 #include "lockstep/train/job/job_links.h"
-#include "lockstep/train/training/training.h"
+#include "lockstep/train/training/export_training.h"
 
 #include "commands.h"
 #include "console.h"

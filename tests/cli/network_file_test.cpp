@@ -77,6 +77,24 @@ TEST(NetworkFileProgramTest, rates_count_the_files_unit) {
   EXPECT_NEAR(run.at("images_per_s").get<double>() * all_s, 120, 1);
 }
 
+TEST(NetworkFileProgramTest, an_evaluation_is_refused_before_the_training) {
+  const test::Finished finished =
+      run_lockstep({"train", "--model", kTokens, "--ranks", "1", "--backend", "thread", "--eval"});
+  EXPECT_EQ(finished.exit_code, 2) << finished.error;
+  EXPECT_THAT(finished.error, HasSubstr("--eval needs a forward pass of its own"));
+}
+
+TEST(NetworkFileProgramTest, every_tensor_of_every_batch_is_exported) {
+  const test::ScratchFolder folder;
+  const test::Finished finished =
+      run_lockstep({"verify", "--export", folder.path(""), "--model", kTokens, "--ranks", "1", "--threads",
+                    "1", "--backend", "thread", "--strategy", "ddp", "--steps", "2", "--accumulate", "2"});
+  ASSERT_EQ(finished.exit_code, 0) << finished.error;
+  const std::string batches = read_file(folder.path("batches.0.safetensors"));
+  for (const char* name : {"\"input0.0\"", "\"target0.0\"", "\"input0.3\"", "\"target0.3\""})
+    EXPECT_THAT(batches, HasSubstr(name));
+}
+
 TEST(NetworkFileProgramTest, a_training_lowers_the_loss_and_continues_from_a_checkpoint) {
   const test::ScratchFolder folder;
   const std::string checkpoint = folder.path("checkpoint.safetensors");
@@ -87,6 +105,14 @@ TEST(NetworkFileProgramTest, a_training_lowers_the_loss_and_continues_from_a_che
   first.insert(first.end(), {"--epochs", "1"});
   second.insert(second.end(), {"--epochs", "2", "--resume", checkpoint});
   EXPECT_EQ(run_lockstep(first).exit_code, 0);
+  // The content counts, not the path.
+  const std::string moved = folder.path("moved.pt2");
+  second[2] = moved;
+  std::filesystem::copy_file(kRandom, moved);
+  const test::Finished refused = run_lockstep(second);
+  EXPECT_EQ(refused.exit_code, 2) << refused.error;
+  EXPECT_THAT(refused.error, testing::ContainsRegex("of another training: .*network file #"));
+  std::filesystem::copy_file(kConvolutions, moved, std::filesystem::copy_options::overwrite_existing);
   const test::Finished resumed = run_lockstep(second);
   EXPECT_EQ(resumed.exit_code, 0) << resumed.error;
 }

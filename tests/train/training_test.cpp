@@ -1,5 +1,6 @@
 #include "lockstep/train/training/training.h"
 
+#include <filesystem>
 #include <optional>
 #include <random>
 
@@ -13,6 +14,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 
+#include "strategies/trained_replica.h"
 #include "train/training_case.h"
 
 namespace lockstep::train {
@@ -48,6 +50,25 @@ TEST_F(TrainingTest, the_rate_follows_the_schedule) {
   TrainingPlan constant = plan;
   constant.schedule.decay = Decay::kConstant;
   EXPECT_NE(train_ranks(constant).parameters_hash, result.parameters_hash);
+}
+
+TEST_F(TrainingTest, rates_count_the_units_of_a_sample) {
+  TrainingPlan plan = plan_of({.strategy = "single", .ranks = 1});
+  const double samples_per_s = *train_ranks(plan).epochs.back().images_per_s;
+  plan.row.units_per_sample = 10'000;
+  // Both are of this machine, whatever it does meanwhile.
+  EXPECT_GT(*train_ranks(plan).epochs.back().images_per_s, 100 * samples_per_s);
+}
+
+TEST_F(TrainingTest, an_evaluation_that_is_not_a_number_ends_it_before_the_checkpoint) {
+  TrainingPlan plan = plan_of({.strategy = "single", .ranks = 1});
+  // The one step's loss is that of the initial values.
+  plan.schedule = {.learning_rate = 1e30, .epochs = 1};
+  plan.steps_per_epoch = 1;
+  plan.evaluate = true;
+  plan.checkpoint_path = path("a.safetensors");
+  EXPECT_THROW(train_ranks(plan), Error);
+  EXPECT_FALSE(std::filesystem::exists(plan.checkpoint_path));
 }
 
 // Evaluation uses the running statistics of rank 0 on all ranks, and leaves each rank its own.
@@ -151,6 +172,15 @@ class RefusalTest : public TrainingTest {
 
   TrainingPlan plan_;
 };
+
+TEST_F(RefusalTest, a_training_that_has_ended_is_written_to_another_file) {
+  plan_.resume_path.clear();
+  train_ranks(plan_);
+  plan_.resume_path = plan_.checkpoint_path;
+  plan_.checkpoint_path = path("b.safetensors");
+  train_ranks(plan_);
+  EXPECT_TRUE(read_file(plan_.checkpoint_path) == read_file(plan_.resume_path));
+}
 
 TEST_F(RefusalTest, another_training_is_refused_with_what_differs) {
   EXPECT_EQ(refusal(plan_), "accepted");
@@ -280,6 +310,23 @@ TEST_F(InitTest, a_training_begins_with_the_values_of_a_file) {
   const TrainingResult second = train_ranks(plan);
   EXPECT_LT(second.epochs.front().loss, first.epochs.front().loss);
   EXPECT_NE(second.parameters_hash, first.parameters_hash);
+}
+
+TEST_F(InitTest, ranks_that_read_different_files_are_refused) {
+  const std::unique_ptr<models::Model> model = models::registry().get("resnet20").create({.seed = 5});
+  std::vector<replica::NamedTensor> values = model->parameters().trainable();
+  values.insert(values.end(), model->parameters().buffers().begin(), model->parameters().buffers().end());
+  write_tensors(path("0.safetensors"), values);
+  // In a running statistic alone.
+  model->parameters().buffers().front().value.add_(1);
+  write_tensors(path("1.safetensors"), values);
+  const TrainingPlan plan = plan_of({.strategy = "ddp", .model = "resnet20"});
+  test::with_thread_ranks(2, [&](comm::Communicator& group) {
+    TrainingPlan own = plan;
+    own.init_path = path(std::to_string(group.rank()) + ".safetensors");
+    launch::Progress progress;
+    EXPECT_THROW(train(own, &group, progress, [](const auto&) {}), ConfigError);
+  });
 }
 
 TEST_F(InitTest, values_of_another_network_are_refused_with_what_differs) {

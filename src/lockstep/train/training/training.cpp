@@ -1,6 +1,7 @@
 #include "lockstep/train/training/training.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -24,12 +25,16 @@ double longest(double value, comm::Communicator* group) {
   return value;
 }
 
-/// Makes sure that all ranks start with the same step and values. Collective.
-void agree_on_start(const replica::Parameters& parameters, int64_t step, comm::Communicator* group) {
+/// Makes sure that all ranks have read the same step and values. Collective.
+void agree_on_start(const std::vector<replica::NamedTensor>& values, int64_t step,
+                    comm::Communicator* group) {
   if (group == nullptr) return;
   uint64_t hash = kEmptyHash;
   add_text(hash, std::to_string(step));
-  for (const at::Tensor& tensor : parameters.tensors()) add_bits(hash, tensor);
+  for (const auto& [name, value] : values) {
+    add_text(hash, name);
+    add_text(hash, values_of(value));
+  }
   if (same_on_all_ranks(hash, *group)) return;
   throw ConfigError("the ranks have read different files to start from",
                     "The path must name the same file on every host.");
@@ -39,7 +44,7 @@ void agree_on_start(const replica::Parameters& parameters, int64_t step, comm::C
 class Training {
  public:
   Training(const TrainingPlan& plan, const RankGroup& ranks, launch::Progress& progress,
-           const OnEpoch& on_epoch)
+           const OnEpoch& on_epoch, const OnResume& on_resume)
       : plan_(plan),
         ranks_(ranks),
         group_(ranks.control),
@@ -54,17 +59,13 @@ class Training {
       epochs_ = checkpoint.head().epochs;
       tally_ = own.epoch;
       resumed_at_step_ = step_;
-      make_trainee([&](replica::Parameters& parameters) {
-        load_values(checkpoint.model(), parameters, plan.resume_path);
-        for (const auto& [name, buffer] : parameters.buffers()) own.buffers.copy_to(name, buffer);
-      });
+      if (on_resume) on_resume(checkpoint.head());
+      make_trainee(checkpoint.model(), plan.resume_path, &own.buffers);
       trainee_->strategy().restore(own.strategy);
     } else if (!plan.init_path.empty()) {
-      make_trainee([&](replica::Parameters& parameters) {
-        load_values(read_state_dict(plan.init_path), parameters, plan.init_path);
-      });
+      make_trainee(read_state_dict(plan.init_path), plan.init_path);
     } else {
-      make_trainee({});
+      make_trainee({}, "");
     }
   }
 
@@ -74,11 +75,17 @@ class Training {
       if (step_ % plan_.steps_per_epoch == 0) end_epoch();
       if (checkpoint_is_due()) write();
     }
+    // Where nothing was left to train, another file than the one that was read gets the end, too.
+    const bool is_other_file = plan_.checkpoint_path != plan_.resume_path;
+    if (resumed_at_step_ == step_ && is_other_file && checkpoint_is_due()) write();
     return {epochs_, resumed_at_step_, trainee_->parameters_hash()};
   }
 
  private:
-  void make_trainee(const std::function<void(replica::Parameters&)>& load) {
+  /// Starts with the values that were read from `path`, if any, and with `buffers` of this rank's own.
+  void make_trainee(const std::vector<replica::NamedTensor>& values, const std::string& path,
+                    const replica::State* buffers = nullptr) {
+    agree_on_start(values, step_, group_);
     const auto make_input = [&](std::shared_ptr<replica::Accelerator> accelerator) {
       std::unique_ptr<inputs::Input> input = create_input(plan_.row, ranks_.rank(), std::move(accelerator));
       // A resumed training goes on with the batch after the last one that was trained.
@@ -86,9 +93,9 @@ class Training {
       return input;
     };
     const auto initialise = [&](replica::Parameters& parameters) {
-      if (load) load(parameters);
-      // Compare before the strategy's first broadcast, which would hide a difference.
-      agree_on_start(parameters, step_, group_);
+      if (!path.empty()) load_values(values, parameters, path);
+      if (buffers == nullptr) return;
+      for (const auto& [name, buffer] : parameters.buffers()) buffers->copy_to(name, buffer);
     };
     trainee_.emplace(plan_.row, ranks_, nullptr,
                      TraineeStart{.initialise = initialise, .make_input = make_input});
@@ -146,12 +153,17 @@ class Training {
     if (plan_.evaluate) {
       if (!evaluation_) evaluation_.emplace(row, ranks_, trainee_->accelerator());
       const Tally found = evaluation_->run(trainee_->model());
+      if (!std::isfinite(found.loss_sum)) {
+        throw Error(
+            fmt::format("the loss of the evaluation after epoch {} is {}", epoch.epoch, found.loss_sum),
+            "Try a smaller --lr, or --precision fp32.");
+      }
       const auto samples = static_cast<double>(found.samples);
       epoch.evaluation_loss = found.loss_sum / samples;
       epoch.evaluation_accuracy = static_cast<double>(found.correct) / samples;
     }
-    const auto images = static_cast<double>(epoch_steps_ * row.images_per_rank_step() * row.ranks);
-    epoch.images_per_s = images / epoch_s_;
+    const int64_t units = epoch_steps_ * row.images_per_rank_step() * row.ranks * row.units_per_sample;
+    epoch.images_per_s = static_cast<double>(units) / epoch_s_;
     epochs_.push_back(epoch);
     tally_ = {};
     epoch_s_ = 0;
@@ -234,8 +246,14 @@ void check_schedule(const TrainingPlan& plan) {
 }
 
 void check_evaluation(const TrainingPlan& plan) {
+  if (!plan.evaluate) return;
+  if (models::info_of(plan.row.model).file != nullptr) {
+    throw ConfigError(
+        fmt::format("--eval needs a forward pass of its own, and {} is a whole step", plan.row.model),
+        "Leave --eval out.");
+  }
   const std::string& input = plan.row.input;
-  if (!plan.evaluate || input == "device" || inputs::registry().get(input).has_data) return;
+  if (input == "device" || inputs::registry().get(input).has_data) return;
   throw ConfigError(
       fmt::format("--eval has no samples to evaluate with: no batch of the input '{}' comes again", input),
       "Leave --eval out, or train on --data FOLDER.");
@@ -269,6 +287,12 @@ void check_plan(const TrainingPlan& plan) {
 
 Fingerprint settings_of(const TrainingPlan& plan) {
   Fingerprint settings = training_settings_of(plan.row);
+  const auto& file = models::info_of(plan.row.model).file;
+  if (file != nullptr && !file->hash.empty()) {
+    // What counts is the content, wherever the file lies.
+    std::ranges::find(settings, "network", &Property::name)->value = file->name;
+    settings.push_back({"network file", "#" + file->hash.substr(0, 16)});
+  }
   settings.push_back({"learning rate", text_of(plan.schedule)});
   settings.push_back({"steps per epoch", std::to_string(plan.steps_per_epoch)});
   settings.push_back({"data", or_none(plan.data)});
@@ -314,28 +338,8 @@ std::string changed_circumstances(const TrainingPlan& plan, const CheckpointHead
 }
 
 TrainingResult train(const TrainingPlan& plan, const RankGroup& ranks, launch::Progress& progress,
-                     const OnEpoch& on_epoch) {
-  return Training(plan, ranks, progress, on_epoch).run();
-}
-
-void export_training(const RowPlan& row, int steps, const RankGroup& group,
-                     const std::filesystem::path& folder, launch::Progress& progress) {
-  const int rank = group.rank();
-  {
-    const std::unique_ptr<inputs::Input> input = create_input(row, rank);
-    std::vector<replica::NamedTensor> batches;
-    for (int step = 0; step < steps; ++step) {
-      const inputs::Batch& batch = input->next();
-      // Copies: the input may reuse its memory.
-      batches.push_back({fmt::format("images.{}", step), batch.images.clone()});
-      batches.push_back({fmt::format("labels.{}", step), batch.labels.clone()});
-    }
-    write_tensors(folder / fmt::format("batches.{}.safetensors", rank), batches);
-  }
-  RowTrainee trainee(row, group);
-  if (rank == 0) write_tensors(folder / "initial.safetensors", trainee.parameters().trainable());
-  for (int step = 0; step < steps; ++step) trainee.train_one_more(progress);
-  if (rank == 0) write_tensors(folder / "final.safetensors", trainee.parameters().trainable());
+                     const OnEpoch& on_epoch, const OnResume& on_resume) {
+  return Training(plan, ranks, progress, on_epoch, on_resume).run();
 }
 
 }  // namespace lockstep::train

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -74,16 +73,12 @@ struct TrainingResult {
 /// Called on every rank after each epoch with all epochs so far.
 using OnEpoch = std::function<void(const std::vector<results::EpochRecord>& epochs)>;
 
+/// Called on every rank of a resumed training, as it begins.
+using OnResume = std::function<void(const CheckpointHead& head)>;
+
 /// Trains. Collective over `ranks`, each of which reads the files that the plan names. Throws ConfigError on
 /// all ranks if a file is of another network or training, or if the ranks have read different ones.
 TrainingResult train(const TrainingPlan& plan, const RankGroup& ranks, launch::Progress& progress,
-                     const OnEpoch& on_epoch);
-
-/// Trains `steps` steps of a row and writes to `folder`, which exists, what another program needs to do the
-/// same and compare: `initial.safetensors` and `final.safetensors` with the parameters by name (rank 0), and
-/// `batches.N.safetensors` of every rank N with `images.S` and `labels.S` of every step S. Collective over
-/// `group`. Throws Error if a file cannot be written.
-void export_training(const RowPlan& row, int steps, const RankGroup& group,
-                     const std::filesystem::path& folder, launch::Progress& progress);
+                     const OnEpoch& on_epoch, const OnResume& on_resume = {});
 
 }  // namespace lockstep::train
