@@ -251,10 +251,16 @@ void train_rank(const train::TrainingPlan& plan, const train::JobPlan& job, cons
     train::TrainingPlan own = plan;
     own.row = row;
     own.circumstances = circumstances_of(job, rank.binding.threads_per_rank, row);
-    const train::TrainingResult result =
-        train::train(own, group, rank.progress, [&](const std::vector<results::EpochRecord>& epochs) {
-          if (report != nullptr) report->epoch_ends(epochs);
-        });
+    const auto on_epoch = [&](const std::vector<results::EpochRecord>& epochs) {
+      if (report != nullptr) report->epoch_ends(epochs);
+    };
+    const auto on_resume = [&](const train::CheckpointHead& head) {
+      const std::string changed = train::changed_circumstances(own, head);
+      if (report == nullptr || changed.empty()) return;
+      print_warning("sums may be rounded differently than before: " + changed,
+                    "The same --threads, --backend, GPU and processor give the same bits.");
+    };
+    const train::TrainingResult result = train::train(own, group, rank.progress, on_epoch, on_resume);
     if (report != nullptr) report->finish(result);
   });
   links.meet();
@@ -277,10 +283,6 @@ void check_before_start(const train::TrainingPlan& plan, const TrainOptions& opt
   if (job.site.speaks() && !plan.resume_path.empty()) {
     const train::Checkpoint checkpoint = train::read_checkpoint_of(plan);
     print_note(fmt::format("resuming after step {} of '{}'", checkpoint.head().step, plan.resume_path));
-    if (const std::string changed = train::changed_circumstances(plan, checkpoint.head()); !changed.empty()) {
-      print_warning("sums may be rounded differently than before: " + changed,
-                    "Give the same --threads and --backend for the same bits.");
-    }
   }
   // Only rank 0 writes the files; other hosts of a launcher may not see them.
   if (!job.site.speaks()) return;
@@ -298,7 +300,6 @@ int run_train(const TrainOptions& options, const Arguments& command) {
   train::TrainingPlan plan = make_training_plan(options, site);
   const train::JobPlan job = train::plan_job(std::move(site), {plan.row}, {plan.row.strategy});
   plan.row = job.rows.front();
-  plan.circumstances = circumstances_of(job, job.binding.threads_per_rank, plan.row);
   if (!job.site.supervised()) check_before_start(plan, options, job);
   if (options.dry_run) {
     if (job.site.speaks()) print_result(describe(plan));

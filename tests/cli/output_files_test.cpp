@@ -235,6 +235,7 @@ TEST(OutputFilesTest, a_run_that_fails_keeps_the_older_result_and_its_own_steps)
       test::run({"lockstep", "bench", "--model", "lenet5", "--ranks", "1", "--strategy", "single", "--steps",
                  "30", "--lr", "1e30", "--launch", "threads", "--backend", "thread", "--json", file});
   EXPECT_EQ(failed.exit_code, 1) << failed.error;
+  EXPECT_THAT(failed.error, testing::ContainsRegex("rank 0 .* failed (after|before) .*step .*lenet5 single"));
   EXPECT_THAT(failed.error, HasSubstr("r.json.partial.old"));
   EXPECT_THAT(failed.error, HasSubstr("what was measured is in " + file + ".partial, marked incomplete; " +
                                       file + " is still that of an earlier run"));

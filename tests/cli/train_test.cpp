@@ -91,6 +91,12 @@ TEST(TrainTest, a_checkpoint_of_another_training_is_refused) {
   EXPECT_EQ(further.exit_code, 0) << further.error;
   EXPECT_THAT(further.error, HasSubstr("resuming after step 12"));
   EXPECT_THAT(further.output, ContainsRegex("\n    4        16 "));
+  EXPECT_THAT(further.error, testing::Not(HasSubstr("rounded differently")));
+  const test::Finished elsewhere =
+      test::run(quick({"--resume", folder.path("a.safetensors"), "--backend", "mpi"}, 4));
+  EXPECT_EQ(elsewhere.exit_code, 0) << elsewhere.error;
+  EXPECT_EQ(test::occurrences(elsewhere.error, "rounded differently than before: backend gloo there, mpi"),
+            1u);
 }
 
 // The digits, 1,500 to learn from and 297 others to evaluate with; bench/accuracy_table.py has every

@@ -70,7 +70,7 @@ std::string describe_silence(const std::string& host, int64_t pid) {
   }
 }
 
-LostRank failure_of(int rank, const std::exception& error) {
+LostRank failure_of(int rank, const std::exception& error, const Progress::Snapshot& now) {
   LostRank own;
   own.rank = rank;
   own.host = host_name();
@@ -82,6 +82,8 @@ LostRank failure_of(int rank, const std::exception& error) {
   own.detail = trouble.what;
   own.advice = trouble.advice;
   own.exit_code = trouble.exit_code;
+  own.step = now.step;
+  own.label = now.label;
   return own;
 }
 

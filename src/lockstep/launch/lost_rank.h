@@ -9,6 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/fields.h"
+#include "lockstep/launch/progress.h"
 
 namespace lockstep::launch {
 
@@ -68,9 +69,9 @@ std::string signal_name(int signal);
 /// The end of a job by such a signal: "interrupted (Ctrl-C)", "told to end (SIGTERM)".
 std::string ending_signal_text(int signal);
 
-/// The failure of this process, which is `rank`, with the exit code of the kind of error; an error of
-/// communication (CommError) may be another rank's doing.
-LostRank failure_of(int rank, const std::exception& error);
+/// The failure of `rank`, which is this process or one of its threads, with the exit code of the kind of
+/// error; an error of communication (CommError) may be another rank's doing.
+LostRank failure_of(int rank, const std::exception& error, const Progress::Snapshot& now = {});
 
 /// Fills in reason and advice for a rank that ended without a word.
 void mark_ended(LostRank& lost);

@@ -108,7 +108,7 @@ comm::Store& RankSession::join() {
   return *link_;
 }
 
-Departure RankSession::fail(const std::exception& error) {
+Departure RankSession::fail(const std::exception& error, int rank, const Progress& progress) {
   set_state_or_wait(State::kFailing);
   if (!has_tried_ && environment_.world > 1) {
     try {
@@ -117,7 +117,7 @@ Departure RankSession::fail(const std::exception& error) {
       // The others learn it from the launcher, or do not find this rank in time.
     }
   }
-  const LostRank own = own_failure(error);
+  const LostRank own = failure_of(rank, error, progress.snapshot());
   std::optional<LostRank> verdict;
   if (link_) verdict = link_->report(own, std::chrono::seconds(3));
   Departure departure = departure_for(verdict.value_or(own), verdict.has_value());
@@ -319,11 +319,7 @@ bool RankSession::let_others_learn(const Departure& departure) {
 }
 
 LostRank RankSession::own_failure(const std::exception& error) const {
-  LostRank own = failure_of(environment_.rank, error);
-  const Progress::Snapshot now = progress_.snapshot();
-  own.step = now.step;
-  own.label = now.label;
-  return own;
+  return failure_of(environment_.rank, error, progress_.snapshot());
 }
 
 Departure RankSession::departure_for(const LostRank& lost, bool others_know) const {

@@ -82,7 +82,9 @@ class RankSession {
   /// waits up to two more for the one that does to end. The caller prints if `prints`, flushes, and then ends
   /// the process with leave(). on_departure will not be called any more; if a departure is already under way,
   /// this does not return.
-  Departure fail(const std::exception& error);
+  Departure fail(const std::exception& error) { return fail(error, environment_.rank, progress_); }
+  /// The same for a rank that is a thread of this process, with a progress of its own.
+  Departure fail(const std::exception& error, int rank, const Progress& progress);
 
   /// All done: the others no longer wait for this rank. on_departure will not be called any more. In the rank
   /// that hosts the server it ends the job for all, so the ranks meet (a barrier) before it. If a departure

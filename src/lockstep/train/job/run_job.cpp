@@ -83,7 +83,7 @@ class JobRunner {
       work_as(environment, store, session.progress(), binding);
       session.finish();
     } catch (const std::exception& error) {
-      fail(session, error);
+      leave(session, session.fail(error));
     }
     return kExitDone;
   }
@@ -102,12 +102,12 @@ class JobRunner {
           bind(rank, job_.binding);
           work_as(environment, store, progress[static_cast<size_t>(rank)], job_.binding);
         },
-        [&](int /*rank*/, const std::exception_ptr& error) {
+        [&](int rank, const std::exception_ptr& error) {
           // The other threads may be blocked for good in a collective that this one has left.
           try {
             std::rethrow_exception(error);
           } catch (const std::exception& caught) {
-            fail(session, caught);
+            leave(session, session.fail(caught, rank, progress[static_cast<size_t>(rank)]));
           }
         });
     session.finish();
@@ -161,8 +161,7 @@ class JobRunner {
   }
 
   /// Leaves the process.
-  void fail(launch::RankSession& session, const std::exception& error) const {
-    const launch::Departure departure = session.fail(error);
+  void leave(launch::RankSession& session, const launch::Departure& departure) const {
     report(departure);
     session.leave(departure.exit_code);
   }
