@@ -38,6 +38,14 @@ TEST(VerifyProgramTest, what_does_not_apply_says_why) {
   EXPECT_THAT(finished.output, HasSubstr("n/a      batch norm takes its statistics"));
 }
 
+TEST(VerifyProgramTest, what_only_came_with_all_is_left_out) {
+  const test::Finished finished =
+      test::run({"lockstep", "verify", "--model", "mlp", "--steps", "2", "--ranks", "2", "--backend",
+                 "thread", "--threads", "1", "--grad-clip", "0.05"});
+  EXPECT_EQ(finished.exit_code, 0) << finished.error;
+  EXPECT_THAT(finished.output, testing::ContainsRegex("bsp +2  all +n/a +--grad-clip limits combined"));
+}
+
 TEST(VerifyProgramTest, both_kernels_are_verified_and_told_apart) {
   const test::Finished finished = test::run({"lockstep", "verify", "--model", "resnet18", "--image-size",
                                              "32", "--batch", "2", "--steps", "2", "--strategy", "replicated",

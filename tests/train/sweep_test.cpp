@@ -52,6 +52,13 @@ TEST(SweepTest, controls_can_be_left_out) {
               ElementsAre("lenet5 ddp 2 ranks x 8"));
 }
 
+TEST(SweepTest, an_option_changes_the_rows_of_its_strategies_alone) {
+  SweepOptions options{.models = {"lenet5"}, .ranks = {2}, .strategies = {"sharded", "ddp"}};
+  options.strategy_options = {{"--wire", "bf16"}};
+  for (const train::RowPlan& row : plan_rows(options))
+    EXPECT_EQ(row.parsed_options.wire == strategies::Wire::kBf16, row.strategy == "ddp") << row.label();
+}
+
 TEST(SweepTest, rows_that_differ_in_nothing_but_a_swept_setting_are_told_apart) {
   EXPECT_THAT(
       labels({.models = {"lenet5"}, .batches = {8}, .ranks = {2}, .bucket_mb = {1, 25}, .controls = false}),

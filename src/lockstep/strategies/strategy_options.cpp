@@ -1,29 +1,16 @@
 #include "lockstep/strategies/strategy_options.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/names.h"
 
 namespace lockstep::strategies {
 namespace {
-
-void check_value(const OptionInfo& option, const std::string& value) {
-  if (option.numbers) {
-    if (parse_number(value, *option.numbers)) return;
-    throw ConfigError(
-        fmt::format("{} takes {}, not '{}'", option.flag, describe(*option.numbers, false), value),
-        fmt::format("The default is {}.", option.default_value));
-  }
-  if (std::ranges::find(option.values, value) != option.values.end()) return;
-  throw ConfigError(
-      fmt::format("{} takes {}, not '{}'", option.flag, join_alternatives(option.values), value),
-      fmt::format("The default is {}.", option.default_value));
-}
 
 /// The values that a flag takes, and their meanings.
 template <typename Choice>
@@ -45,10 +32,9 @@ const Choices<Exchange> kExchanges{{"ar", Exchange::kAr},
 constexpr NumberRange kCycles{.most = 60'000, .above = true, .unit = Unit::kMilliseconds};
 const Choices<BspSync> kBspSyncs{{"cdd", BspSync::kCdd}, {"avg", BspSync::kAvg}};
 
-/// `value` must be one of them (see check_value()).
 template <typename Choice>
 Choice choice_of(const Choices<Choice>& choices, const std::string& value) {
-  return std::ranges::find(choices, value, &std::pair<std::string, Choice>::first)->second;
+  return std::map<std::string, Choice>(choices.begin(), choices.end()).at(value);
 }
 
 template <typename Choice>
@@ -92,9 +78,8 @@ void check_together(const StrategyOptions& options) {
   }
 }
 
-const OptionInfo* find_option(const std::string& flag) {
-  const auto option = std::ranges::find(option_infos(), flag, &OptionInfo::flag);
-  return option == option_infos().end() ? nullptr : &*option;
+const OptionInfo& option_of(const std::string& flag) {
+  return *std::ranges::find(option_infos(), flag, &OptionInfo::flag);
 }
 
 }  // namespace
@@ -166,7 +151,7 @@ bool sends_fp16(Exchange exchange) {
 }
 
 Wire wire_of(const std::string& strategy, const StrategyOptions& options) {
-  if (!find_option("--wire")->concerns(strategy)) return Wire::kFp32;
+  if (!option_of("--wire").concerns(strategy)) return Wire::kFp32;
   return strategy == "bsp" && sends_fp16(options.exchange) ? Wire::kFp16 : options.wire;
 }
 
@@ -176,22 +161,24 @@ std::vector<GivenOption> spelled_out(const StrategyOptions& options) {
   return all;
 }
 
-StrategyOptions parse_options(const std::vector<GivenOption>& given,
-                              const std::vector<std::string>& strategies) {
+void check_options(const std::vector<GivenOption>& given, const std::vector<std::string>& strategies) {
   StrategyOptions options;
   for (const auto& [flag, value] : given) {
-    const OptionInfo* option = find_option(flag);
-    if (option == nullptr) throw ConfigError(fmt::format("no strategy has the option {}", flag));
-    const bool known =
-        std::ranges::any_of(strategies, [&](const std::string& name) { return option->concerns(name); });
-    if (!known) {
-      throw ConfigError(fmt::format("{} has no effect on the strategy {}", flag, fmt::join(strategies, ", ")),
-                        fmt::format("It is an option of {}.", fmt::join(option->strategies, ", ")));
-    }
-    check_value(*option, value);
-    option->set(options, value);
+    const OptionInfo& option = option_of(flag);
+    option.set(options, value);
+    if (std::ranges::any_of(strategies, [&](const std::string& name) { return option.concerns(name); }))
+      continue;
+    throw ConfigError(fmt::format("{} has no effect on the strategy {}", flag, fmt::join(strategies, ", ")),
+                      fmt::format("It is an option of {}.", fmt::join(option.strategies, ", ")));
   }
   check_together(options);
+}
+
+StrategyOptions options_of(const std::string& strategy, const std::vector<GivenOption>& given) {
+  StrategyOptions options;
+  for (const auto& [flag, value] : given) {
+    if (option_of(flag).concerns(strategy)) option_of(flag).set(options, value);
+  }
   return options;
 }
 

@@ -89,10 +89,12 @@ struct GivenOption {
 /// All options except bucket_mb as flags and values, defaults included, so that ranks can compare them.
 std::vector<GivenOption> spelled_out(const StrategyOptions& options);
 
-/// The options of a run of `strategies`; those that were not given have their defaults. Throws ConfigError
-/// for a flag that none of these strategies has, and for a value that a flag does not take.
-StrategyOptions parse_options(const std::vector<GivenOption>& given,
-                              const std::vector<std::string>& strategies);
+/// Checks the options of a run of `strategies`, whose flags exist and take these values. Throws ConfigError
+/// for a flag that none of these strategies has, and for values that exclude each other.
+void check_options(const std::vector<GivenOption>& given, const std::vector<std::string>& strategies);
+
+/// The options of one of them; those that it does not have, or that were not given, have their defaults.
+StrategyOptions options_of(const std::string& strategy, const std::vector<GivenOption>& given);
 
 /// The given options that `strategy` has and that are not its defaults, as a command line: "--wire bf16".
 std::string options_text(const std::vector<GivenOption>& given, const std::string& strategy);

@@ -31,6 +31,13 @@ void check_row_on_device(const JobSite& site, const RowPlan& row) {
   if (why) throw *why;
 }
 
+void check_grad_clip(const JobSite& /*site*/, const RowPlan& row) {
+  if (row.grad_clip == 0 || traits_of(row).updates_from_combined_gradients) return;
+  throw ConfigError(
+      fmt::format("--grad-clip limits combined gradients, but {} updates from each rank's own", row.strategy),
+      "Use single, ddp, replicated, sharded, horovod, data_parallel or a synchronous parameter_server.");
+}
+
 void check_gpus_of_one_process(const JobSite& site, const RowPlan& row) {
   if (!in_one_process(row) || !site.on_gpus() || !site.gpus.usable || row.ranks <= site.gpus.count) return;
   throw ConfigError(
@@ -57,9 +64,7 @@ void check_cores_of_one_process(const JobSite& site, const RowPlan& row) {
 
 /// Reasons why a single row cannot run at this site.
 constexpr Rule<JobSite, RowPlan> kRowRules[] = {
-    &check_row_on_device,
-    &check_gpus_of_one_process,
-    &check_hosts_of_one_process,
+    &check_row_on_device,        &check_grad_clip, &check_gpus_of_one_process, &check_hosts_of_one_process,
     &check_cores_of_one_process,
 };
 

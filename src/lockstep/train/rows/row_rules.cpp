@@ -133,24 +133,10 @@ void check_any_comparable(const SweepOptions& sweep, const PlannedRows& rows) {
                     "Give 2 ranks or more, and a strategy that keeps replicas equal, as ddp does.");
 }
 
-void check_grad_clip(const SweepOptions& sweep, const PlannedRows& rows) {
-  if (sweep.common.grad_clip == 0) return;
-  for (const RowPlan& row : rows) {
-    if (traits_of(row).updates_from_combined_gradients) continue;
-    throw ConfigError(
-        fmt::format("--grad-clip limits combined gradients, but {} updates from each rank's own",
-                    row.strategy),
-        "Use single, ddp, replicated, sharded, horovod or a synchronous parameter_server.");
-  }
-}
-
 /// Flags that must mean something for the rows that were made of them.
 constexpr Rule<SweepOptions, PlannedRows> kPlannedRules[] = {
-    &check_any_row,
-    &check_grad_clip,
-    [](const SweepOptions& /*sweep*/, const PlannedRows& rows) { check_inputs(rows); },
-    &check_any_buckets,
-    &check_any_cap,
+    &check_any_row,        [](const SweepOptions& /*sweep*/, const PlannedRows& rows) { check_inputs(rows); },
+    &check_any_buckets,    &check_any_cap,
     &check_any_comparable,
 };
 

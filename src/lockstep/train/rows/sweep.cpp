@@ -110,6 +110,7 @@ void plan_group(const SweepOptions& options, const RowPlan& prototype, std::vect
     row.ranks = ranks;
     row.bucket_mb = bucket_mb;
     row.strategy_options = strategies::options_text(options.strategy_options, strategy);
+    row.parsed_options = strategies::options_of(strategy, options.strategy_options);
     if (row.global_batch > 0) row.batch_per_rank = part_of(row.global_batch, ranks, row.accumulate);
     const models::ModelInfo& info = models::info_of(row.model);
     if (info.file != nullptr) {
@@ -186,6 +187,7 @@ std::vector<RowPlan> plan_rows(const SweepOptions& asked) {
   check_sweep(asked);
   SweepOptions options = asked;
   options.strategies = spelled_out(options.strategies);
+  strategies::check_options(options.strategy_options, options.strategies);
   options.ranks = without_repeats(options.ranks);
   std::ranges::sort(options.ranks);
   if (options.ranks.empty()) options.ranks = {1};
@@ -213,7 +215,6 @@ std::vector<RowPlan> plan_rows(const SweepOptions& asked) {
         prototype.largest_parameter = info.largest_parameter;
         // At other image sizes they are not known without running the network.
         prototype.multiply_adds = image_size == info.image_size ? info.multiply_adds : 0;
-        prototype.parsed_options = strategies::parse_options(options.strategy_options, options.strategies);
         prototype.pacing = options.pacing;
         prototype.verify_every = options.verify_every.value_or(0);
         plan_group(options, prototype, rows);
