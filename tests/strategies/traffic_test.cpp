@@ -47,7 +47,6 @@ struct ObservedTraffic {
   TrafficByCall calls;
   TrafficByCall split_calls;
   std::vector<test::Call> in_order;
-  int64_t momentum_bytes = 0;
 };
 
 std::vector<ObservedTraffic> observe_traffic(const test::ReplicaChoice& choice, int ranks) {
@@ -65,7 +64,6 @@ std::vector<ObservedTraffic> observe_traffic(const test::ReplicaChoice& choice, 
     own.in_order = recording.calls();
     own.calls = sum_up(own.in_order);
     own.split_calls = sum_up(recording.split_calls());
-    own.momentum_bytes = replica.strategy->momentum_bytes();
   });
   return observed;
 }
@@ -106,7 +104,6 @@ TEST_P(TrafficTest, replicated_all_reduces_every_bucket_once) {
     for (const ObservedTraffic& rank : observe_lenet5("replicated", {.overlap = overlap})) {
       EXPECT_EQ(rank.calls,
                 (TrafficByCall{{"all_reduce", per_run(buckets_of(kParameters), 4 * kParameters)}}));
-      EXPECT_EQ(rank.momentum_bytes, int64_t{4 * kParameters});
     }
   }
 }
@@ -129,7 +126,6 @@ TEST_P(TrafficTest, sharded_reduce_scatters_gradients_and_gathers_parameters) {
   for (const bool overlap : {true, false}) {
     for (const ObservedTraffic& rank : observe_lenet5("sharded", {.overlap = overlap})) {
       EXPECT_EQ(rank.calls, (TrafficByCall{{"reduce_scatter", expected}, {"all_gather", expected}}));
-      EXPECT_EQ(rank.momentum_bytes, static_cast<int64_t>(4 * padded / ranks()));
     }
   }
 }
@@ -150,7 +146,6 @@ TEST_P(TrafficTest, parameter_server_reduces_to_owners_and_fetches_from_them) {
   const std::vector<ObservedTraffic> shared_out = observe_lenet5("parameter_server", {});
   for (size_t rank = 0; rank < ranks(); ++rank) {
     EXPECT_EQ(shared_out[rank].calls, (TrafficByCall{{"reduce", expected}, {"broadcast", expected}}));
-    EXPECT_EQ(shared_out[rank].momentum_bytes, static_cast<int64_t>(owned[rank]));
   }
 
   const Traffic at_rank_0 = per_run(buckets_of(kParameters), 4 * kParameters);
@@ -158,7 +153,6 @@ TEST_P(TrafficTest, parameter_server_reduces_to_owners_and_fetches_from_them) {
       "parameter_server", {.overlap = false, .parameter_owners = strategies::ParameterOwners::kRank0});
   for (size_t rank = 0; rank < ranks(); ++rank) {
     EXPECT_EQ(on_one[rank].calls, (TrafficByCall{{"reduce", at_rank_0}, {"broadcast", at_rank_0}}));
-    EXPECT_EQ(on_one[rank].momentum_bytes, rank == 0 ? int64_t{4 * kParameters} : 0);
   }
 }
 
@@ -201,7 +195,6 @@ TEST_P(TrafficTest, bsp_exchanges_every_tensor_on_its_own) {
         EXPECT_EQ(rank.calls,
                   (TrafficByCall{{"barrier", barrier},
                                  {"all_reduce", per_run(kTensorSizes.size(), width * kParameters)}}));
-        EXPECT_EQ(rank.momentum_bytes, int64_t{4 * kParameters});
       }
     }
     for (const Exchange exchange : {Exchange::kAsa32, Exchange::kAsa16}) {

@@ -63,7 +63,7 @@ Breakdown break_down_disturbed(const Disturbance& disturbance, const Training& t
                                                        .batch = training.batch,
                                                        .strategy_options = training.options},
                                                       &tracer);
-    tracer.take_stamps();
+    tracer.forget_stamps();
     if (group.rank() == disturbance.slow_rank) {
       replica.input = std::make_unique<DelayedInput>(std::move(replica.input), disturbance.input_delay_s);
     }

@@ -101,7 +101,7 @@ Found train(const StrategyCase& what, const Built& built) {
                                                        .image_size = built.image_size,
                                                        .strategy_options = what.options},
                                                       &tracer);
-    tracer.take_stamps();
+    tracer.forget_stamps();
     if (group.rank() == 1 && built.late_s > 0) {
       replica.input = std::make_unique<LateInput>(std::move(replica.input), built.late_s);
     }

@@ -15,7 +15,6 @@ LossScale::LossScale(at::Device device, const LossScaleOptions& options) : optio
   inverse_ = at::reciprocal(scale_);
   overflow_ = at::zeros({}, on_device.dtype(at::kFloat));
   good_steps_ = at::zeros({}, on_device.dtype(at::kInt));
-  left_out_ = at::zeros({}, on_device.dtype(at::kDouble));
 }
 
 at::Tensor LossScale::scaled(const at::Tensor& loss) const {
@@ -30,32 +29,21 @@ void LossScale::unscale(const std::vector<at::Tensor>& gradients) {
 void LossScale::update() {
   const at::NoGradGuard no_grad;
   // Decide on the device; the host does not know of an overflow.
-  left_out_.add_(overflow_);
   at::_amp_update_scale_(scale_, good_steps_, overflow_, options_.growth, options_.backoff,
                          options_.growth_interval);
   at::reciprocal_out(inverse_, scale_);
   overflow_.zero_();
 }
 
-double LossScale::value() const {
-  return scale_.item<double>();
-}
-
-int64_t LossScale::steps_left_out() const {
-  return static_cast<int64_t>(left_out_.item<double>());
-}
-
 void LossScale::save(State& state) const {
   state.add("loss_scale.scale", scale_);
   state.add("loss_scale.good_steps", good_steps_);
-  state.add("loss_scale.left_out", left_out_);
 }
 
 void LossScale::restore(const State& state) {
   const at::NoGradGuard no_grad;
   state.copy_to("loss_scale.scale", scale_);
   state.copy_to("loss_scale.good_steps", good_steps_);
-  state.copy_to("loss_scale.left_out", left_out_);
   at::reciprocal_out(inverse_, scale_);
 }
 

@@ -52,11 +52,6 @@ class LossScale {
   /// skip.
   void update();
 
-  // Both wait for the device.
-
-  double value() const;
-  int64_t steps_left_out() const;
-
   /// Entries "loss_scale.*".
   void save(State& state) const;
   void restore(const State& state);
@@ -64,8 +59,8 @@ class LossScale {
  private:
   LossScaleOptions options_;
   at::Tensor scale_, inverse_, overflow_;
-  /// Steps in a row without an overflow, and all steps with one.
-  at::Tensor good_steps_, left_out_;
+  /// Steps in a row without an overflow.
+  at::Tensor good_steps_;
 };
 
 }  // namespace lockstep::replica

@@ -89,29 +89,6 @@ void fused_sgd(std::vector<at::Tensor> parameters, std::vector<at::Tensor> gradi
   }
 }
 
-void fused_directions(std::vector<at::Tensor> parameters, const std::vector<at::Tensor>& gradients,
-                      std::vector<at::Tensor> momenta, const SgdOptions& options, bool first_step,
-                      double scale) {
-  const at::NoGradGuard no_grad;
-  if (options.momentum == 0 || options.learning_rate == 0) {
-    for (size_t i = 0; i < gradients.size(); ++i) {
-      gradients[i].add_(parameters[i], options.weight_decay).mul_(at::Scalar(scale));
-    }
-    return;
-  }
-  // With a learning rate of 0 the pass updates the momenta only.
-  std::vector<at::Tensor> given = gradients;
-  fused_pass(parameters, given, momenta, options, 0.0, first_step);
-  for (size_t i = 0; i < gradients.size(); ++i) {
-    at::Tensor direction = gradients[i];
-    if (options.nesterov) {
-      direction.add_(parameters[i], options.weight_decay).add_(momenta[i], options.momentum).mul_(scale);
-    } else {
-      at::mul_out(direction, momenta[i], at::Scalar(scale));
-    }
-  }
-}
-
 Sgd::Sgd(std::vector<at::Tensor> parameters, const SgdOptions& options)
     : parameters_(std::move(parameters)), gradients_(parameters_.size()), options_(options) {
   const at::NoGradGuard no_grad;
@@ -122,20 +99,46 @@ Sgd::Sgd(std::vector<at::Tensor> parameters, const SgdOptions& options)
 
 void Sgd::step() {
   const at::NoGradGuard no_grad;
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    gradients_[i] = parameters_[i].grad();
-    if (!gradients_[i].defined()) throw Error(fmt::format("parameter {} has no gradient", i));
-  }
+  collect_gradients();
   options_.prepare(gradients_);
   fused_sgd(parameters_, gradients_, momenta_, options_, first_step_);
   options_.end_step();
   first_step_ = false;
 }
 
-int64_t Sgd::momentum_bytes() const {
-  int64_t bytes = 0;
-  for (const at::Tensor& momentum : momenta_) bytes += static_cast<int64_t>(momentum.nbytes());
-  return bytes;
+void Sgd::make_directions(double share) {
+  const at::NoGradGuard no_grad;
+  collect_gradients();
+  const at::Scalar factor(share);
+  if (options_.momentum == 0 || options_.learning_rate == 0) {
+    for (size_t i = 0; i < gradients_.size(); ++i)
+      gradients_[i].add_(parameters_[i], options_.weight_decay).mul_(factor);
+    return;
+  }
+  // With a learning rate of 0 the pass updates the momenta only.
+  fused_pass(parameters_, gradients_, momenta_, options_, 0.0, first_step_);
+  first_step_ = false;
+  for (size_t i = 0; i < gradients_.size(); ++i) {
+    at::Tensor& direction = gradients_[i];
+    if (options_.nesterov) {
+      direction.add_(parameters_[i], options_.weight_decay).add_(momenta_[i], options_.momentum).mul_(factor);
+    } else {
+      at::mul_out(direction, momenta_[i], factor);
+    }
+  }
+}
+
+void Sgd::follow_directions() {
+  if (options_.learning_rate == 0) return;
+  const at::NoGradGuard no_grad;
+  for (at::Tensor& parameter : parameters_) parameter.add_(parameter.grad(), -options_.learning_rate);
+}
+
+void Sgd::collect_gradients() {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    gradients_[i] = parameters_[i].grad();
+    if (!gradients_[i].defined()) throw Error(fmt::format("parameter {} has no gradient", i));
+  }
 }
 
 void Sgd::save(State& state) const {

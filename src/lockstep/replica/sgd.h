@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "lockstep/replica/loss_scale.h"
+#include "lockstep/replica/memory_use.h"
 #include "lockstep/replica/state.h"
 
 namespace lockstep::replica {
@@ -75,13 +76,6 @@ struct SgdOptions {
 void fused_sgd(std::vector<at::Tensor> parameters, std::vector<at::Tensor> gradients,
                std::vector<at::Tensor> momenta, const SgdOptions& options, bool first_step);
 
-/// The same rule in two halves, for ranks that exchange directions instead of gradients: this one updates the
-/// momenta and overwrites each gradient by scale * the direction d of the update; the other half is p -=
-/// learning_rate * d.
-void fused_directions(std::vector<at::Tensor> parameters, const std::vector<at::Tensor>& gradients,
-                      std::vector<at::Tensor> momenta, const SgdOptions& options, bool first_step,
-                      double scale);
-
 /// Stochastic gradient descent with momentum and weight decay as defined by torch.optim.SGD (dampening 0):
 ///
 ///     g += weight_decay * p
@@ -99,19 +93,27 @@ class Sgd {
   /// gradient.
   void step();
 
+  /// step() in two halves, for ranks that exchange directions instead of gradients: the first updates the
+  /// momenta and overwrites each gradient by `share` times the direction d of the update, the second takes
+  /// what the gradients then hold for d.
+  void make_directions(double share);
+  void follow_directions();
+
   void set_learning_rate(double rate) { options_.set_learning_rate(rate); }
 
   /// Drops the gradients, so that the next backward pass writes them instead of adding to them.
   void clear_gradients();
 
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
-  int64_t momentum_bytes() const;
+  int64_t momentum_bytes() const { return storage_bytes(momenta_); }
 
   /// Everything that step() depends on, except the parameters.
   void save(State& state) const;
   void restore(const State& state);
 
  private:
+  void collect_gradients();
+
   std::vector<at::Tensor> parameters_;
   std::vector<at::Tensor> momenta_;
   std::vector<at::Tensor> gradients_;

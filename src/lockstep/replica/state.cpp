@@ -33,10 +33,6 @@ void State::add(const std::string& name, const std::vector<size_t>& numbers) {
   tensors.push_back({name, tensor});
 }
 
-bool State::has(const std::string& name) const {
-  return std::ranges::find(tensors, name, &NamedTensor::name) != tensors.end();
-}
-
 const at::Tensor& State::get(const std::string& name) const {
   const auto found = std::ranges::find(tensors, name, &NamedTensor::name);
   if (found == tensors.end()) throw Error(fmt::format("the state to go on from has no {}", name), kAdvice);

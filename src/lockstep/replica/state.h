@@ -22,7 +22,6 @@ struct State {
   void add(const std::string& name, int64_t number);
   void add(const std::string& name, const std::vector<size_t>& numbers);
 
-  bool has(const std::string& name) const;
   /// Throws Error with the name if it is missing.
   const at::Tensor& get(const std::string& name) const;
   int64_t number(const std::string& name) const;

@@ -28,10 +28,4 @@ void WeightCopies::refresh() {
   at::_foreach_copy_(copies_, weights, /*non_blocking=*/true);
 }
 
-int64_t WeightCopies::bytes() const {
-  int64_t bytes = 0;
-  for (const at::Tensor& copy : copies_) bytes += static_cast<int64_t>(copy.nbytes());
-  return bytes;
-}
-
 }  // namespace lockstep::replica

@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "lockstep/replica/memory_use.h"
 #include "lockstep/replica/parameters.h"
 
 namespace lockstep::replica {
@@ -24,7 +25,7 @@ class WeightCopies {
   /// Rounds the current weights. Call in every step, after the update and before the forward pass.
   void refresh();
 
-  int64_t bytes() const;
+  int64_t bytes() const { return storage_bytes(copies_); }
 
  private:
   Parameters& parameters_;

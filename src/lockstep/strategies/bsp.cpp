@@ -1,11 +1,7 @@
-#include <fmt/format.h>
-
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros_like.h>
 
 #include "lockstep/base/clock.h"
-#include "lockstep/base/error.h"
 #include "lockstep/strategies/catalog.h"
 #include "lockstep/strategies/tensor_buffer.h"
 
@@ -137,19 +133,18 @@ class Exchanger {
 class Bsp : public Strategy {
  public:
   explicit Bsp(const StrategyContext& context)
-      : group_(*context.communicator),
+      : optimizer_(context.parameters.tensors(), context.optimizer),
+        group_(*context.communicator),
         control_(context.host_communicator()),
         accelerator_(context.accelerator),
         activities_(context.activities),
         exchanger_(context) {
-    for (const at::Tensor& tensor : context.parameters.tensors()) {
-      broadcast_from_rank_0(group_, tensor.detach());
-    }
+    for (const at::Tensor& tensor : optimizer_.parameters()) broadcast_from_rank_0(group_, tensor.detach());
   }
 
   void begin_step() override {
     begin_s_ = now_s();
-    clear_gradients();
+    optimizer_.clear_gradients();
   }
 
   void combine() override {
@@ -169,6 +164,12 @@ class Bsp : public Strategy {
     communication_s_ += now_s() - together_s;
   }
 
+  void set_learning_rate(double rate) override { optimizer_.set_learning_rate(rate); }
+
+  void save(replica::State& state) override { optimizer_.save(state); }
+  void restore(const replica::State& state) override { optimizer_.restore(state); }
+
+  int64_t momentum_bytes() const override { return optimizer_.momentum_bytes(); }
   std::vector<at::Tensor> equal_on_all_ranks() const override { return exchanged(); }
   int64_t buffer_bytes() const override { return exchanger_.buffer_bytes(); }
 
@@ -179,13 +180,14 @@ class Bsp : public Strategy {
   }
 
  protected:
-  virtual void clear_gradients() = 0;
   /// Updates this rank's replica and leaves its part of the mean in exchanged(): values divided by the number
   /// of ranks.
   virtual void update_locally() = 0;
   virtual std::vector<at::Tensor> exchanged() const = 0;
 
   double share() const { return 1.0 / group_.size(); }
+
+  replica::Sgd optimizer_;
 
  private:
   /// Waits for the device, because a rank may enter the barrier only after it has trained, and times are the
@@ -206,84 +208,29 @@ class Bsp : public Strategy {
 
 class CombinedMomenta final : public Bsp {
  public:
-  explicit CombinedMomenta(const StrategyContext& context)
-      : Bsp(context), parameters_(context.parameters.tensors()), options_(context.optimizer) {
-    const at::NoGradGuard no_grad;
-    if (options_.momentum == 0) return;
-    for (const at::Tensor& parameter : parameters_) momenta_.push_back(at::zeros_like(parameter));
-  }
+  using Bsp::Bsp;
 
-  void apply() override {
-    if (options_.learning_rate == 0) return;
-    const at::NoGradGuard no_grad;
-    for (const at::Tensor& parameter : parameters_) {
-      parameter.add_(parameter.grad(), -options_.learning_rate);
-    }
-  }
-
-  void set_learning_rate(double rate) override { options_.set_learning_rate(rate); }
-
-  void save(replica::State& state) override {
-    state.add("first_step", int64_t{first_step_});
-    for (size_t i = 0; i < momenta_.size(); ++i) state.add(fmt::format("momentum.{}", i), momenta_[i]);
-  }
-
-  void restore(const replica::State& state) override {
-    first_step_ = state.number("first_step") != 0;
-    for (size_t i = 0; i < momenta_.size(); ++i) state.copy_to(fmt::format("momentum.{}", i), momenta_[i]);
-  }
-
-  int64_t momentum_bytes() const override {
-    int64_t bytes = 0;
-    for (const at::Tensor& momentum : momenta_) bytes += static_cast<int64_t>(momentum.nbytes());
-    return bytes;
-  }
+  void apply() override { optimizer_.follow_directions(); }
 
  private:
-  void clear_gradients() override {
-    for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
-  }
-
-  void update_locally() override {
-    const std::vector<at::Tensor> gradients = exchanged();
-    for (size_t i = 0; i < gradients.size(); ++i) {
-      if (!gradients[i].defined()) throw Error(fmt::format("parameter {} has no gradient", i));
-    }
-    // The gradients are not needed any more, so their memory takes the directions, which are exchanged.
-    replica::fused_directions(parameters_, gradients, momenta_, options_, first_step_, share());
-    if (options_.learning_rate != 0) first_step_ = false;
-  }
+  // The gradients are not needed any more, so their memory takes the directions, which are exchanged.
+  void update_locally() override { optimizer_.make_directions(share()); }
 
   std::vector<at::Tensor> exchanged() const override {
     std::vector<at::Tensor> gradients;
-    for (const at::Tensor& parameter : parameters_) gradients.push_back(parameter.grad());
+    for (const at::Tensor& parameter : optimizer_.parameters()) gradients.push_back(parameter.grad());
     return gradients;
   }
-
-  std::vector<at::Tensor> parameters_;
-  std::vector<at::Tensor> momenta_;
-  replica::SgdOptions options_;
-  bool first_step_ = true;
 };
 
 class AveragedParameters final : public Bsp {
  public:
-  explicit AveragedParameters(const StrategyContext& context)
-      : Bsp(context), optimizer_(context.parameters.tensors(), context.optimizer) {}
+  using Bsp::Bsp;
 
   // The local update comes before the exchange.
   void apply() override {}
 
-  void set_learning_rate(double rate) override { optimizer_.set_learning_rate(rate); }
-
-  void save(replica::State& state) override { optimizer_.save(state); }
-  void restore(const replica::State& state) override { optimizer_.restore(state); }
-
-  int64_t momentum_bytes() const override { return optimizer_.momentum_bytes(); }
-
  private:
-  void clear_gradients() override { optimizer_.clear_gradients(); }
-
   void update_locally() override {
     optimizer_.step();
     for (const at::Tensor& parameter : optimizer_.parameters()) parameter.detach().mul_(share());
@@ -294,8 +241,6 @@ class AveragedParameters final : public Bsp {
     for (const at::Tensor& parameter : optimizer_.parameters()) values.push_back(parameter.detach());
     return values;
   }
-
-  replica::Sgd optimizer_;
 };
 
 }  // namespace

@@ -101,10 +101,6 @@ std::vector<CollectiveStamp> TracedCommunicator::take_stamps(size_t count, const
   return stamps_->take(count, clock);
 }
 
-std::vector<CollectiveStamp> TracedCommunicator::take_stamps() {
-  return take_stamps(issued(), StepClock(nullptr));
-}
-
 void TracedCommunicator::forget_stamps() {
   stamps_->forget();
 }

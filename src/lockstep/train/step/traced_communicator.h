@@ -30,8 +30,6 @@ class TracedCommunicator final : public comm::ForwardingCommunicator {
   /// The stamps of the oldest `count` of them, in order. Call when they are complete, on a GPU when it has
   /// reached the end of the step.
   std::vector<CollectiveStamp> take_stamps(size_t count, const StepClock& clock);
-  /// All of them, on the CPU.
-  std::vector<CollectiveStamp> take_stamps();
   /// Drops all stamps.
   void forget_stamps();
 
