@@ -48,7 +48,7 @@ std::shared_ptr<LossScale> loss_scale() {
   return std::make_shared<LossScale>(at::Device(at::kCPU), LossScaleOptions{.initial = 1024});
 }
 
-double value_of(const LossScale& scale) {
+double scale_in(const LossScale& scale) {
   return scale.scaled(at::ones({})).item<double>();
 }
 
@@ -158,7 +158,7 @@ TEST(SgdTest, a_step_that_overflows_changes_nothing_but_the_scale) {
     // The first step of all among them: momenta that were never written must not be read.
     for (int step = 0; step < 5; ++step) {
       const bool overflows = step == 0 || step == 3;
-      give_gradients(reference, parameters, value_of(*options.loss_scale));
+      give_gradients(reference, parameters, scale_in(*options.loss_scale));
       if (overflows) {
         parameters[1].mutable_grad()[2] = bad;
       } else {
@@ -167,7 +167,7 @@ TEST(SgdTest, a_step_that_overflows_changes_nothing_but_the_scale) {
       with.step();
       expect_same(reference, parameters);
     }
-    EXPECT_EQ(value_of(*options.loss_scale), 256);
+    EXPECT_EQ(scale_in(*options.loss_scale), 256);
   }
 }
 
@@ -206,7 +206,7 @@ TEST(SgdTest, goes_on_with_the_same_bits_from_what_it_saved) {
   saved.save(state);
   for (const NamedTensor& tensor : state.tensors) EXPECT_TRUE(tensor.value.is_cpu()) << tensor.name;
   restored.restore(state);
-  EXPECT_EQ(value_of(*options.loss_scale), 512);
+  EXPECT_EQ(scale_in(*options.loss_scale), 512);
   for (size_t i = 0; i < first.size(); ++i) {
     const at::NoGradGuard no_grad;
     second[i].copy_(first[i]);
