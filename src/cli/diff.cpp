@@ -67,15 +67,17 @@ int run_diff(const DiffCommandOptions& options) {
   }
   print_result(results::to_text(results::diff_tables(diff), stdout_form(options.markdown)));
   if (options.fail_on.empty()) return kExitDone;
-  if (diff.rows_over_launches() == 0) {
+  if (diff.judged_rows() == 0) {
     // A gate that lets everything pass would be worse than no gate.
-    throw ConfigError("--fail-on regression needs two launches or more on both sides, in one row at least",
-                      "Measure both files with 'lockstep bench --repeat 5'.");
+    throw ConfigError(
+        "--fail-on regression needs a row of two launches or more on both sides, with steps enough for --by",
+        "Measure both files with 'lockstep bench --repeat 5'.");
   }
-  const size_t blind = diff.rows.size() - static_cast<size_t>(diff.rows_over_launches());
+  const size_t blind = diff.rows.size() - static_cast<size_t>(diff.judged_rows());
   if (blind > 0) {
     print_warning(
-        fmt::format("{} of {} rows have one launch on a side and cannot fail", blind, diff.rows.size()),
+        fmt::format("{} of {} rows have one launch on a side, or too few steps for --by, and cannot fail",
+                    blind, diff.rows.size()),
         "Measure them with 'lockstep bench --repeat 5'.");
   }
   if (!diff.only_base.empty()) {
