@@ -16,12 +16,17 @@ namespace lockstep::cli {
 namespace fs = std::filesystem;
 namespace {
 
-/// Beginnings of lockstep's own files: results, trainings, machines, traces, rows as CSV, and drawings.
-/// Python writes JSON otherwise, PyTorch's results too.
-constexpr std::array<std::string_view, 6> kBeginnings{
-    "{\n  \"pytorch_version\": ",  "{\n  \"schema\": \"lockstep ",
-    "{\n  \"topology_version\": ", "{\n  \"displayTimeUnit\": \"ms\",\n  \"traceEvents\": ",
-    "model,batch_per_rank,",       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 "};
+/// Beginnings of lockstep's own files: results, trainings, machines, traces, predictions of a job and of
+/// curves, rows as CSV, and drawings. Python writes JSON otherwise, PyTorch's results too.
+constexpr std::array<std::string_view, 8> kBeginnings{
+    "{\n  \"pytorch_version\": ",
+    "{\n  \"schema\": \"lockstep ",
+    "{\n  \"topology_version\": ",
+    "{\n  \"displayTimeUnit\": \"ms\",\n  \"traceEvents\": ",
+    "{\n  \"jobs\": [\n    {\n      \"model\": ",
+    "{\n  \"predictions\": [\n    {\n      \"curve\": ",
+    "model,batch_per_rank,",
+    "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 "};
 /// In the last line of a page, and of drawings in other formats (kDrawingMark).
 constexpr std::string_view kMark = "Made by lockstep";
 

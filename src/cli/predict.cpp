@@ -239,7 +239,7 @@ RunCommand add_predict(Flags& flags) {
             {.value = "FILE.csv"});
   flags.add("--known-up-to", options->known_up_to,
             "counts to predict from: those up to half of a curve's largest one, or up to a number of GPUs",
-            {.value = "half|N"});
+            {.value = "N|half"});
   flags.begin_group("Output");
   flags.add("--json", options->json, "write the predictions as JSON in place of tables, to a file or stdout",
             {.value = "FILE", .alone = "-"});

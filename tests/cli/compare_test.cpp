@@ -71,7 +71,7 @@ TEST(CompareCommandTest, what_no_launch_can_decide_ends_with_the_reason) {
   EXPECT_EQ(blind.exit_code, 1) << blind.output;
   EXPECT_THAT(blind.error, AllOf(ContainsRegex("p99 needs [0-9]+ steps a launch, not 12"),
                                  HasSubstr("no pair of launches was compared")));
-  const test::Finished single = test::run(compare({"--max-time", "0", "--fail-on", "regression"}, {}));
+  const test::Finished single = test::run(compare({"--max-time", "0.001", "--fail-on", "regression"}, {}));
   EXPECT_EQ(single.exit_code, 2) << single.error;
   EXPECT_THAT(single.error, HasSubstr("--fail-on regression needs two launches of each side"));
 }
