@@ -1,6 +1,7 @@
 #include "lockstep/links/report.h"
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/launch/child_process.h"
+#include "lockstep/launch/guarded_folder.h"
 #include "lockstep/plots/chart.h"
 #include "lockstep/plots/page.h"
 #include "lockstep/results/files/csv.h"
@@ -99,14 +101,13 @@ std::string converted(const std::string& svg, const std::string& format) {
     throw Error(fmt::format("rsvg-convert, which makes {} files of drawings, is not installed", format),
                 "Install Debian's package librsvg2-bin (Fedora: librsvg2-tools), or write FILE.svg.");
   }
-  const std::filesystem::path folder = make_private_folder("lockstep-plot");
-  const std::string from = folder / "chart.svg", to = folder / "chart";
+  const launch::GuardedFolder folder(make_private_folder("lockstep-plot"), std::chrono::milliseconds(0));
+  const std::string from = folder.path() / "chart.svg", to = folder.path() / "chart";
   write_file_atomically(from, svg);
   // A pixel of the drawing is two of a PNG, for sharp text.
   const launch::ChildEnd end = launch::run_child(
       {"rsvg-convert", {"rsvg-convert", "-f", format, "-z", format == "png" ? "2" : "1", "-o", to, from}});
   const std::string drawing = end.exit_code == 0 ? read_file(to) : "";
-  std::filesystem::remove_all(folder);
   if (drawing.empty()) throw Error(fmt::format("rsvg-convert ended with code {}", end.exit_code));
   // Readers of both formats ignore what follows their end.
   return drawing + kDrawingMark;

@@ -135,7 +135,14 @@ TEST(PlotTest, makes_other_formats_with_a_program_that_it_names_where_it_is_miss
   const test::Finished missing = plot(pdf);
   fs::permissions(tool, fs::perms::owner_all);
   const std::vector<test::Finished> drawn{plot(pdf), plot(pdf)};
+  const test::ScratchFolder temporary;
+  ::setenv("TMPDIR", temporary.path("").c_str(), 1);
+  write_file_atomically(tool, "#!/bin/sh\n");
+  const test::Finished nothing = plot(pdf);
+  ::unsetenv("TMPDIR");
   ::setenv("PATH", path.c_str(), 1);
+  EXPECT_EQ(nothing.exit_code, 1);
+  EXPECT_EQ(temporary.files(), 0U);
   EXPECT_EQ(missing.exit_code, 1);
   EXPECT_THAT(missing.error, AllOf(HasSubstr("rsvg-convert"), HasSubstr("librsvg2-bin")));
   for (const test::Finished& finished : drawn) EXPECT_EQ(finished.exit_code, 0) << finished.error;
