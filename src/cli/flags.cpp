@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/assert.h"
+#include "lockstep/base/error.h"
 #include "lockstep/base/names.h"
 
 namespace lockstep::cli {
@@ -141,6 +142,12 @@ void Flags::pass_on(PassedOn& words) {
 
 bool Flags::given(const std::string& name) const {
   return command_.count(name) > 0;
+}
+
+void Flags::refuse(std::initializer_list<const char*> names, const std::string& where,
+                   const std::string& advice) const {
+  for (const char* name : names)
+    if (given(name)) throw ConfigError(fmt::format("{} has no effect {}", name, where), advice);
 }
 
 void Flags::set(const std::string& name, const std::string& text) {

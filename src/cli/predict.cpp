@@ -46,10 +46,10 @@ to trust them.
 )";
 
 /// Flags of a job that say nothing about published curves.
-constexpr const char* kJobFlags[] = {"--ranks",     "--per-host", "--global-batch", "--model",  "--strategy",
-                                     "--batch",     "--what-if",  "--verify",       "--rounds", "--row-time",
-                                     "--dry-run",   "--simulate", "--steps",        "--seed",   "--slow-rank",
-                                     "--thin-link", "--lose-host"};
+constexpr std::initializer_list<const char*> kJobFlags = {
+    "--ranks",   "--per-host", "--global-batch", "--model",     "--strategy", "--batch",
+    "--what-if", "--verify",   "--rounds",       "--row-time",  "--dry-run",  "--simulate",
+    "--steps",   "--seed",     "--slow-rank",    "--thin-link", "--lose-host"};
 
 struct PredictOptions {
   std::string curves;
@@ -247,13 +247,16 @@ RunCommand add_predict(Flags& flags) {
   flags.add_switch("--markdown", options->markdown, "write tables as GitHub's Markdown");
   flags.add_switch("-q,--quiet", options->quiet, "print no progress and no notes");
   return [options, &flags](const Arguments& /*arguments*/) {
-    for (const char* flag : kJobFlags) {
-      if (!options->curves.empty() && flags.given(flag))
-        throw ConfigError(fmt::format("{} has no effect on --curves", flag),
-                          "It belongs to the prediction of a job from its result file.");
+    if (options->curves.empty())
+      flags.refuse({"--known-up-to"}, "without --curves", "Give a table with --curves.");
+    else
+      flags.refuse(kJobFlags, "on --curves", "It belongs to the prediction of a job from its result file.");
+    if (!options->job.simulate) {
+      flags.refuse({"--steps", "--seed", "--slow-rank", "--thin-link", "--lose-host"}, "without --simulate",
+                   "Add --simulate 128.");
     }
-    if (options->curves.empty() && flags.given("--known-up-to"))
-      throw ConfigError("--known-up-to has no effect without --curves", "Give a table with --curves.");
+    if (!options->job.verify.wanted)
+      flags.refuse({"--rounds", "--row-time", "--dry-run"}, "without --verify", "Add --verify.");
     if (options->quiet) set_quiet(true);
     return run_predict(*options);
   };

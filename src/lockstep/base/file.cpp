@@ -276,6 +276,11 @@ std::string read_file(const fs::path& path) {
   }
 }
 
+NamedText read_given(const fs::path& path) {
+  if (path == "-") return {"standard input", read_file("/dev/stdin")};
+  return {path.string(), read_file(path)};
+}
+
 FileEnds read_ends(const fs::path& path, size_t most) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   const auto size = static_cast<size_t>(std::max<std::streamoff>(file.tellg(), 0));
