@@ -73,10 +73,8 @@ void add_force_flag(Flags& flags, bool& force) {
 void refuse_stdout(const std::vector<GivenFile>& outputs) {
   for (const auto& [flag, path] : outputs) {
     if (path != "-") continue;
-    throw ConfigError(
-        fmt::format("{} writes a file, and '-' is not the name of one", flag),
-        "Tables go to standard output. Of a result file, 'lockstep show FILE --csv -' writes the "
-        "rows there.");
+    throw ConfigError(fmt::format("{} writes a file, and '-' is not the name of one", flag),
+                      "Tables go to standard output: give the file a name.");
   }
 }
 

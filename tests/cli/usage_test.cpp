@@ -188,11 +188,18 @@ TEST(UsageTest, shells_complete_commands_flags_and_names) {
   EXPECT_EQ(completed("lockstep bench --model resnet1"), "resnet18\nresnet101\nresnet152\n");
   EXPECT_EQ(completed("lockstep verify --strategy ddp,re"), "ddp,replicated\n");
   EXPECT_EQ(completed("lockstep bench --model ./mine"), "");
+  EXPECT_EQ(test::run({"env", "COMP_LINE=lockstep bench --mod --ranks 2", "COMP_POINT=20", LOCKSTEP_PROGRAM,
+                       "completion", "lockstep", "--mod", "bench"})
+                .output,
+            "--model\n");
   const std::string ask =
       std::string("eval \"$('") + LOCKSTEP_PROGRAM + "' completion bash)\" && complete -p lockstep";
   const test::Finished registered = test::run({"bash", "-c", ask});
   EXPECT_EQ(registered.exit_code, 0) << registered.error;
   EXPECT_THAT(registered.output, testing::HasSubstr("completion"));
+  const test::Finished of_package =
+      test::run({"env", "LOCKSTEP_USERS_LIBRARY_PATH=", LOCKSTEP_PROGRAM, "completion", "fish"});
+  EXPECT_THAT(of_package.output, testing::HasSubstr("\"lockstep\" completion"));
 }
 
 TEST(UsageTest, pages_are_printed_and_help_is_a_command) {
