@@ -65,10 +65,6 @@ double error_of(double predicted, const CurvePrediction& row) {
   return predicted / row.measured - 1;
 }
 
-std::string signed_percent(double share) {
-  return fmt::format("{:+.1f} %", 100 * share);
-}
-
 results::Table predictions_table(const std::vector<CurvePrediction>& predictions) {
   results::Table table{.columns = {{"curve", results::kText},
                                    "known",
@@ -83,8 +79,8 @@ results::Table predictions_table(const std::vector<CurvePrediction>& predictions
     table.add_row({row.curve, count_text(row.known_gpus), count_text(row.gpus),
                    results::number_text(row.measured), results::number_text(row.forecast.images_per_s),
                    results::number_text(row.forecast.low), results::number_text(row.forecast.high),
-                   signed_percent(error_of(row.forecast.images_per_s, row)),
-                   signed_percent(error_of(row.simple[predict::kLog2], row))});
+                   results::signed_percent_text(error_of(row.forecast.images_per_s, row)),
+                   results::signed_percent_text(error_of(row.simple[predict::kLog2], row))});
   }
   return table;
 }

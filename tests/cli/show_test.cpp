@@ -46,12 +46,6 @@ TEST(ShowTest, a_training_is_its_epochs) {
                     HasSubstr("eval acc."), HasSubstr("93.75 %")));
 }
 
-TEST(ShowTest, what_cannot_be_shown_is_said) {
-  const test::Finished file = show({kRecord + ".missing"});
-  EXPECT_EQ(file.exit_code, 1);
-  EXPECT_THAT(file.error, HasSubstr("No such file"));
-}
-
 TEST(ShowTest, a_dash_is_standard_input) {
   const std::string record = std::string(LOCKSTEP_GOLDEN) + "/record.json";
   const std::string program = LOCKSTEP_PROGRAM;

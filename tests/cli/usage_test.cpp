@@ -203,6 +203,8 @@ TEST(UsageTest, shells_complete_commands_flags_and_names) {
 }
 
 TEST(UsageTest, pages_are_printed_and_help_is_a_command) {
+  EXPECT_THAT(test::run_here({"lockstep", "--help"}).output, HasSubstr("Exit codes"));
+  EXPECT_THAT(test::run_here({"lockstep", "--version"}).output, testing::StartsWith("lockstep "));
   EXPECT_THAT(test::run({LOCKSTEP_PROGRAM, "docs"}).output, testing::HasSubstr("reading-the-report"));
   for (const char* page : {"docs/faq.md", "dev/statistics"})
     EXPECT_TRUE(test::run({LOCKSTEP_PROGRAM, "docs", page}).output.starts_with("# ")) << page;
