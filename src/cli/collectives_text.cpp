@@ -31,10 +31,6 @@ std::string rate_text(double gb_per_s) {
   return gb_per_s > 0 ? format_number(gb_per_s, 3) : results::kNoValue;
 }
 
-std::string percent_text(const std::optional<double>& share) {
-  return share ? fmt::format("{:+.0f} %", 100 * *share) : results::kNoValue;
-}
-
 /// Rows of each series, in the order of the record.
 std::vector<std::vector<const Row*>> by_series(const Record& record) {
   std::vector<std::vector<const Row*>> all;
@@ -71,8 +67,8 @@ results::Table table_of(const std::vector<const Row*>& rows) {
                                          : results::kNoValue);
     cells.emplace_back(row->wrong ? std::to_string(*row->wrong) : "N/A");
     if (computing) {
-      cells.emplace_back(percent_text(row->phi_n));
-      cells.emplace_back(percent_text(row->phi_c));
+      cells.emplace_back(results::signed_percent_text(row->phi_n, 0));
+      cells.emplace_back(results::signed_percent_text(row->phi_c, 0));
     }
     table.add_row(std::move(cells));
   }

@@ -128,8 +128,8 @@ std::string owner_of(const std::string& flag, const CLI::App& command) {
   throw ConfigError(sentence, help_advice(command));
 }
 
-/// CLI11 would take -output for -o with the value "utput", and ignore the value of --help, what follows "--"
-/// and empty values of a list.
+/// CLI11 would take -output for -o with the value "utput", and ignore the value of --help, what follows "--",
+/// empty values of a list, and that of a flag that needs none.
 void refuse_misread(const CLI::App& command, const Arguments& words) {
   const std::vector<std::string> names = flags_of(command);
   const auto refuse = [&](const std::string& why) { throw ConfigError(why, help_advice(command)); };
@@ -145,9 +145,12 @@ void refuse_misread(const CLI::App& command, const Arguments& words) {
       if (equals == std::string::npos) continue;
     }
     const std::string values = word.starts_with('-') ? word.substr(equals + 1) : word;
-    const bool list = option != nullptr && option->get_delimiter() == ',' && !values.empty();
+    const bool takes_value = option != nullptr && option->get_items_expected_max() > 0;
+    if (takes_value && values.empty()) refuse(fmt::format("{} was given an empty value", option->get_name()));
+    const bool list = takes_value && option->get_delimiter() == ',';
     if (list && fmt::format(",{},", values).find(",,") != std::string::npos)
       refuse(fmt::format("{} was given an empty value in '{}'", option->get_name(), values));
+    if (!list || !option->get_allow_extra_args()) option = nullptr;
   }
 }
 

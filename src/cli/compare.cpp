@@ -175,7 +175,7 @@ void print_outcome(const TurnRunner& runner, const TurnFolder& folder, const Com
     print_result(results::to_text(results::compare_tables(*runner.diff(), runner.turns()),
                                   stdout_form(options.markdown)));
   } else {
-    print_note("no pair of launches was measured");
+    print_note("no pair of launches was compared");
   }
   if (!folder.kept() || !runner.diff()) return;
   // As many as `diff --paired` needs.
@@ -214,7 +214,10 @@ int run_compare(const CompareOptions& options) {
   }
   print_outcome(runner, folder, options);
   if (const auto signal = runner.interrupted_by()) return 128 + *signal;
-  return !options.fail_on.empty() && runner.diff()->regressions() > 0 ? kExitRegression : kExitDone;
+  if (options.fail_on.empty() || !runner.diff()) return kExitDone;
+  if (runner.diff()->judged_rows() == 0)
+    throw ConfigError("--fail-on regression needs two launches of each side", "Give more --max-time.");
+  return runner.diff()->regressions() > 0 ? kExitRegression : kExitDone;
 }
 
 }  // namespace

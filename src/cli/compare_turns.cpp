@@ -92,6 +92,7 @@ void TurnRunner::take_turns() {
     if (!launch(first) || !launch(second)) return;
     base_ = results::read_record(options_.base.file);
     test_ = results::read_record(options_.test.file);
+    if (turns_.pairs == 0) check_judgeable();
     const auto pairs = static_cast<double>(++turns_.pairs);
     const bool last = turns_.pairs == options_.most_pairs;
     // Whether the next pair would end too late.
@@ -114,12 +115,18 @@ bool TurnRunner::launch(const TurnSide& side) {
   });
 }
 
+void TurnRunner::check_judgeable() const {
+  const results::Diff diff = results::compare_records(base_, test_, options_.how);
+  if (std::ranges::any_of(diff.rows, [](const results::DiffRow& row) { return row.verdict.base_s > 0; }))
+    return;
+  throw Error(fmt::format("the launches cannot be compared: {}", diff.rows.front().verdict.reason),
+              "Give more --row-time or --steps, or a lower --by.");
+}
+
 bool TurnRunner::compare_pairs(bool last) {
   options_.how.confidence = plan_.confidence_of_look(last);
   diff_ = results::compare_records(base_, test_, options_.how);
-  return std::ranges::none_of(diff_->rows, [](const results::DiffRow& row) {
-    return measure::certainty_of(row.verdict) == measure::Certainty::kOpen;
-  });
+  return diff_->is_certain();
 }
 
 }  // namespace lockstep::cli

@@ -65,7 +65,10 @@ class TurnRunner {
   void take_turns();
   /// Returns false if a signal ended the launch.
   bool launch(const TurnSide& side);
-  /// Compares the pairs so far, for the last time or not. Returns whether every row is certain.
+  /// Throws Error where the launches of every row have too few steps for the percentile that decides, as
+  /// further ones would.
+  void check_judgeable() const;
+  /// Compares the pairs so far, for the last time or not. Returns whether that is certain.
   bool compare_pairs(bool last);
 
   TurnOptions options_;

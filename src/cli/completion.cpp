@@ -28,9 +28,12 @@ constexpr const char* kExamples = R"text(Examples:
   lockstep completion fish | source         in ~/.config/fish/config.fish
 )text";
 
-/// Lets the shell call `lockstep completion` with the line so far in COMP_LINE.
+/// Lets the shell call `lockstep completion` with the line in COMP_LINE, and all but fish with the cursor's
+/// place in it in COMP_POINT.
 std::string script_for(const std::string& shell) {
-  const std::string program = program_path();
+  // Only the package's script leads to a LibTorch that lies elsewhere (python/lockstep/program.py).
+  const std::string program =
+      std::getenv("LOCKSTEP_USERS_LIBRARY_PATH") == nullptr ? program_path() : "lockstep";
   if (shell == "fish") {
     return fmt::format(
         "complete -c lockstep -a '(COMP_LINE=(commandline -cp | string collect) \"{}\" completion)'\n",
@@ -65,7 +68,10 @@ RunCommand add_completion(Flags& flags, const CommandLine& commands) {
   flags.set_examples(kExamples);
   return [shell, &commands](const Arguments& /*arguments*/) {
     const char* line = std::getenv("COMP_LINE");
-    print_result(line != nullptr ? candidates_for(commands, line) : script_for(*shell));
+    const char* cursor = std::getenv("COMP_POINT");
+    const size_t length = cursor == nullptr ? std::string::npos : std::strtoul(cursor, nullptr, 10);
+    print_result(line != nullptr ? candidates_for(commands, std::string(line).substr(0, length))
+                                 : script_for(*shell));
     return kExitDone;
   };
 }

@@ -68,7 +68,11 @@ void print_result(std::string_view text) {
 }
 
 void draw_progress(std::string_view text) {
-  write_to_stderr(std::string(text.substr(0, std::max<size_t>(20, terminal_width(STDERR_FILENO) - 1))));
+  size_t end = 0;
+  for (size_t left = std::max<size_t>(20, terminal_width(STDERR_FILENO) - 1); left > 0 && end < text.size();
+       --left)
+    next_code_point(text, end);
+  write_to_stderr(std::string(text.substr(0, end)));
 }
 
 void print_note(std::string_view text) {

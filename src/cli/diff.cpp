@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
 #include "lockstep/results/files/record_json.h"
 
 #include "collectives_plan.h"
@@ -36,30 +37,28 @@ struct DiffCommandOptions {
 
 /// Returns kExitRegression under --fail-on regression when there is one; throws ConfigError when --fail-on
 /// could not have found any.
-int run_diff(const DiffCommandOptions& options) {
-  const bool collectives = collectives::is_record_file(options.base);
-  if (collectives != collectives::is_record_file(options.test)) {
-    throw ConfigError(
-        fmt::format("'{}' is a table of collectives, and '{}' is not",
-                    collectives ? options.base : options.test, collectives ? options.test : options.base),
-        "Compare two files of one kind.");
+int run_diff(const DiffCommandOptions& options, const Flags& flags) {
+  const NamedText base_file = read_given(options.base), test_file = read_given(options.test);
+  const bool collectives = collectives::is_record(base_file.text);
+  if (collectives != collectives::is_record(test_file.text)) {
+    throw ConfigError(fmt::format("'{}' is a table of collectives, and '{}' is not",
+                                  collectives ? base_file.name : test_file.name,
+                                  collectives ? test_file.name : base_file.name),
+                      "Compare two files of one kind.");
   }
   if (collectives) {
-    if (!options.fail_on.empty() || options.paired) {
-      throw ConfigError(
-          fmt::format("{} has no effect on tables of collectives", options.paired ? "--paired" : "--fail-on"),
-          "It judges launches of a training.");
-    }
-    print_result(results::to_text(
-        collectives_diff(collectives::read_record(options.base), collectives::read_record(options.test)),
-        stdout_form(options.markdown)));
+    flags.refuse({"--fail-on", "--threshold", "--by", "--paired"}, "on tables of collectives",
+                 "It judges launches of a training.");
+    print_result(results::to_text(collectives_diff(collectives::from_json(base_file.text, base_file.name),
+                                                   collectives::from_json(test_file.text, test_file.name)),
+                                  stdout_form(options.markdown)));
     return kExitDone;
   }
   const results::DiffOptions how{.threshold = options.threshold,
                                  .paired = options.paired,
                                  .decisive = std::stoi(options.percentile.substr(1))};
-  const results::RunRecord base = results::read_record(options.base);
-  const results::RunRecord test = results::read_record(options.test);
+  const results::RunRecord base = results::from_json(base_file.text, base_file.name);
+  const results::RunRecord test = results::from_json(test_file.text, test_file.name);
   const results::Diff diff = results::compare_records(base, test, how);
   if (options.paired && std::ranges::none_of(diff.rows, &results::DiffRow::has_pairs)) {
     throw ConfigError("--paired has no effect: no row has as many launches in both files, three or more",
@@ -67,15 +66,17 @@ int run_diff(const DiffCommandOptions& options) {
   }
   print_result(results::to_text(results::diff_tables(diff), stdout_form(options.markdown)));
   if (options.fail_on.empty()) return kExitDone;
-  if (diff.rows_over_launches() == 0) {
+  if (diff.judged_rows() == 0) {
     // A gate that lets everything pass would be worse than no gate.
-    throw ConfigError("--fail-on regression needs two launches or more on both sides, in one row at least",
-                      "Measure both files with 'lockstep bench --repeat 5'.");
+    throw ConfigError(
+        "--fail-on regression needs a row of two launches or more on both sides, with steps enough for --by",
+        "Measure both files with 'lockstep bench --repeat 5'.");
   }
-  const size_t blind = diff.rows.size() - static_cast<size_t>(diff.rows_over_launches());
+  const size_t blind = diff.rows.size() - static_cast<size_t>(diff.judged_rows());
   if (blind > 0) {
     print_warning(
-        fmt::format("{} of {} rows have one launch on a side and cannot fail", blind, diff.rows.size()),
+        fmt::format("{} of {} rows have one launch on a side, or too few steps for --by, and cannot fail",
+                    blind, diff.rows.size()),
         "Measure them with 'lockstep bench --repeat 5'.");
   }
   if (!diff.only_base.empty()) {
@@ -112,7 +113,7 @@ RunCommand add_diff(Flags& flags) {
       "launch i of both files ran side by side (base, test, test, base, ...): compare pairs, which "
       "removes drift; needs three pairs or more");
   flags.add_switch("--markdown", options->markdown, "write tables as GitHub's Markdown");
-  return [options](const Arguments& /*arguments*/) { return run_diff(*options); };
+  return [options, &flags](const Arguments& /*arguments*/) { return run_diff(*options, flags); };
 }
 
 }  // namespace lockstep::cli

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <functional>
@@ -150,12 +151,13 @@ bool wait_until(double due_s, int interrupt_fd) {
 /// One line about what was sent.
 std::string summary(const FeedOptions& options, const Messages& messages, int64_t batches, double seconds,
                     double waited_s) {
-  const double samples = double(batches) * double(options.shape.batch);
-  const double bytes = double(batches) * double(messages.bytes);
-  return fmt::format("sent {} batches of {} {} in {}: {} {}/s, {} GB/s, {} of it waiting\n", batches,
-                     options.shape.batch, messages.samples, format_duration(seconds),
-                     format_number(seconds > 0 ? samples / seconds : 0, 4), messages.samples,
-                     format_number(seconds > 0 ? bytes / seconds / 1e9 : 0, 3), format_duration(waited_s));
+  // The clock starts when the first one is sent.
+  const double batches_per_s = batches > 1 ? double(batches - 1) / seconds : NAN;
+  return fmt::format("sent {} batch{} of {} {} in {}: {} {}/s, {} GB/s, {} of it waiting\n", batches,
+                     batches == 1 ? "" : "es", options.shape.batch, messages.samples,
+                     format_duration(seconds), format_number(batches_per_s * double(options.shape.batch), 4),
+                     messages.samples, format_number(batches_per_s * double(messages.bytes) / 1e9, 3),
+                     format_duration(waited_s));
 }
 
 /// Returns the signal that ended it, if one did.

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/assert.h"
+#include "lockstep/base/error.h"
 #include "lockstep/base/names.h"
 
 namespace lockstep::cli {
@@ -68,7 +69,11 @@ void Flags::add(const std::string& name, Value& value, const std::string& help, 
     const bool positional = !name.starts_with('-');
     if (form.single || form.repeated) option.expected(1);
     if (form.repeated) option.take_all();
-    if (!form.single && !form.repeated && !positional) option.delimiter(',');
+    const bool has_arguments = std::ranges::any_of(
+        command_.get_options(), [](const CLI::Option* other) { return other->get_positional(); });
+    // The word behind a list may be an argument of the command.
+    if (!form.single && !form.repeated && !positional)
+      option.delimiter(',')->allow_extra_args(!has_arguments);
   }
   // A default in words says more than the 0 or the empty text that stands for it.
   bool has_default = !std::is_same_v<Value, std::optional<One>> && !help.ends_with(']');
@@ -137,6 +142,12 @@ void Flags::pass_on(PassedOn& words) {
 
 bool Flags::given(const std::string& name) const {
   return command_.count(name) > 0;
+}
+
+void Flags::refuse(std::initializer_list<const char*> names, const std::string& where,
+                   const std::string& advice) const {
+  for (const char* name : names)
+    if (given(name)) throw ConfigError(fmt::format("{} has no effect {}", name, where), advice);
 }
 
 void Flags::set(const std::string& name, const std::string& text) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
@@ -75,6 +76,10 @@ class Flags {
 
   /// After parsing: whether the user gave the flag.
   bool given(const std::string& name) const;
+  /// After parsing: throws ConfigError where the user gave one of them: "--steps has no effect without
+  /// --simulate", of which `where` is all behind the effect.
+  void refuse(std::initializer_list<const char*> names, const std::string& where,
+              const std::string& advice) const;
   /// After parsing: stores `text` as if the user had given it.
   void set(const std::string& name, const std::string& text);
 

@@ -68,7 +68,7 @@ int run_import(const ImportCommandOptions& options) {
                                                  .progress = say_progress},
                                                 options.trace);
   if (!options.alone.empty()) recordings::add_alone(record, read_alone(options));
-  if (options.append && std::filesystem::exists(options.output)) {
+  if (options.append && holds_something(options.output)) {
     results::RunRecord whole = results::read_record(options.output);
     results::add_launch(whole, std::move(record));
     record = std::move(whole);

@@ -16,12 +16,17 @@ namespace lockstep::cli {
 namespace fs = std::filesystem;
 namespace {
 
-/// Beginnings of lockstep's own files: results, trainings, machines, traces, rows as CSV, and drawings.
-/// Python writes JSON otherwise, PyTorch's results too.
-constexpr std::array<std::string_view, 6> kBeginnings{
-    "{\n  \"pytorch_version\": ",  "{\n  \"schema\": \"lockstep ",
-    "{\n  \"topology_version\": ", "{\n  \"displayTimeUnit\": \"ms\",\n  \"traceEvents\": ",
-    "model,batch_per_rank,",       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 "};
+/// Beginnings of lockstep's own files: results, trainings, machines, traces, predictions of a job and of
+/// curves, rows as CSV, and drawings. Python writes JSON otherwise, PyTorch's results too.
+constexpr std::array<std::string_view, 8> kBeginnings{
+    "{\n  \"pytorch_version\": ",
+    "{\n  \"schema\": \"lockstep ",
+    "{\n  \"topology_version\": ",
+    "{\n  \"displayTimeUnit\": \"ms\",\n  \"traceEvents\": ",
+    "{\n  \"jobs\": [\n    {\n      \"model\": ",
+    "{\n  \"predictions\": [\n    {\n      \"curve\": ",
+    "model,batch_per_rank,",
+    "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 "};
 /// In the last line of a page, and of drawings in other formats (kDrawingMark).
 constexpr std::string_view kMark = "Made by lockstep";
 
@@ -68,10 +73,8 @@ void add_force_flag(Flags& flags, bool& force) {
 void refuse_stdout(const std::vector<GivenFile>& outputs) {
   for (const auto& [flag, path] : outputs) {
     if (path != "-") continue;
-    throw ConfigError(
-        fmt::format("{} writes a file, and '-' is not the name of one", flag),
-        "Tables go to standard output. Of a result file, 'lockstep show FILE --csv -' writes the "
-        "rows there.");
+    throw ConfigError(fmt::format("{} writes a file, and '-' is not the name of one", flag),
+                      "Tables go to standard output: give the file a name.");
   }
 }
 

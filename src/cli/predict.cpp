@@ -46,10 +46,10 @@ to trust them.
 )";
 
 /// Flags of a job that say nothing about published curves.
-constexpr const char* kJobFlags[] = {"--ranks",     "--per-host", "--global-batch", "--model",  "--strategy",
-                                     "--batch",     "--what-if",  "--verify",       "--rounds", "--row-time",
-                                     "--dry-run",   "--simulate", "--steps",        "--seed",   "--slow-rank",
-                                     "--thin-link", "--lose-host"};
+constexpr std::initializer_list<const char*> kJobFlags = {
+    "--ranks",   "--per-host", "--global-batch", "--model",     "--strategy", "--batch",
+    "--what-if", "--verify",   "--rounds",       "--row-time",  "--dry-run",  "--simulate",
+    "--steps",   "--seed",     "--slow-rank",    "--thin-link", "--lose-host"};
 
 struct PredictOptions {
   std::string curves;
@@ -63,10 +63,6 @@ struct PredictOptions {
 
 double error_of(double predicted, const CurvePrediction& row) {
   return predicted / row.measured - 1;
-}
-
-std::string signed_percent(double share) {
-  return fmt::format("{:+.1f} %", 100 * share);
 }
 
 results::Table predictions_table(const std::vector<CurvePrediction>& predictions) {
@@ -83,8 +79,8 @@ results::Table predictions_table(const std::vector<CurvePrediction>& predictions
     table.add_row({row.curve, count_text(row.known_gpus), count_text(row.gpus),
                    results::number_text(row.measured), results::number_text(row.forecast.images_per_s),
                    results::number_text(row.forecast.low), results::number_text(row.forecast.high),
-                   signed_percent(error_of(row.forecast.images_per_s, row)),
-                   signed_percent(error_of(row.simple[predict::kLog2], row))});
+                   results::signed_percent_text(error_of(row.forecast.images_per_s, row)),
+                   results::signed_percent_text(error_of(row.simple[predict::kLog2], row))});
   }
   return table;
 }
@@ -239,7 +235,7 @@ RunCommand add_predict(Flags& flags) {
             {.value = "FILE.csv"});
   flags.add("--known-up-to", options->known_up_to,
             "counts to predict from: those up to half of a curve's largest one, or up to a number of GPUs",
-            {.value = "half|N"});
+            {.value = "N|half"});
   flags.begin_group("Output");
   flags.add("--json", options->json, "write the predictions as JSON in place of tables, to a file or stdout",
             {.value = "FILE", .alone = "-"});
@@ -247,13 +243,16 @@ RunCommand add_predict(Flags& flags) {
   flags.add_switch("--markdown", options->markdown, "write tables as GitHub's Markdown");
   flags.add_switch("-q,--quiet", options->quiet, "print no progress and no notes");
   return [options, &flags](const Arguments& /*arguments*/) {
-    for (const char* flag : kJobFlags) {
-      if (!options->curves.empty() && flags.given(flag))
-        throw ConfigError(fmt::format("{} has no effect on --curves", flag),
-                          "It belongs to the prediction of a job from its result file.");
+    if (options->curves.empty())
+      flags.refuse({"--known-up-to"}, "without --curves", "Give a table with --curves.");
+    else
+      flags.refuse(kJobFlags, "on --curves", "It belongs to the prediction of a job from its result file.");
+    if (!options->job.simulate) {
+      flags.refuse({"--steps", "--seed", "--slow-rank", "--thin-link", "--lose-host"}, "without --simulate",
+                   "Add --simulate 128.");
     }
-    if (options->curves.empty() && flags.given("--known-up-to"))
-      throw ConfigError("--known-up-to has no effect without --curves", "Give a table with --curves.");
+    if (!options->job.verify.wanted)
+      flags.refuse({"--rounds", "--row-time", "--dry-run"}, "without --verify", "Add --verify.");
     if (options->quiet) set_quiet(true);
     return run_predict(*options);
   };

@@ -123,8 +123,6 @@ std::vector<results::Forecast> speedups_of(PredictJobOptions options, const resu
 }
 
 void check_verify(PredictJobOptions& options) {
-  if (options.verify.dry_run && !options.verify.wanted)
-    throw ConfigError("--dry-run has no effect without --verify", "Add --verify.");
   if (!options.verify.wanted) return;
   if (!options.network.empty())
     throw ConfigError("--verify measures on the network that is here, not on that of --network",
@@ -175,12 +173,6 @@ Outlook outlook_of(const results::RunRecord& record, const std::string& path) {
 int run_predict_job(const PredictJobOptions& asked, const std::string& json, bool markdown) {
   PredictJobOptions options = asked;
   check_verify(options);
-  for (const auto& [flag, given] : {std::pair{"--slow-rank", !options.slow_rank.empty()},
-                                    {"--thin-link", !options.thin_link.empty()},
-                                    {"--lose-host", options.lose_host.has_value()}}) {
-    if (given && !options.simulate)
-      throw ConfigError(fmt::format("{} has no effect without --simulate", flag), "Add --simulate 128.");
-  }
   const results::RunRecord record = results::read_record(options.record);
   const auto profiles = predict::read_profiles(
       record, options.record,

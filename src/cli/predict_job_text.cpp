@@ -109,10 +109,6 @@ std::string knee_text(int knee) {
   return knee >= predict::kMostKnee ? fmt::format("> {}", count_text(predict::kMostKnee)) : count_text(knee);
 }
 
-std::string gain_text(double gain) {
-  return fmt::format("{:+.1f} %", 100 * gain);
-}
-
 std::string gain_interval_text(const predict::ChangeEffect& effect) {
   return fmt::format("{:+.1f} to {:+.1f} %", 100 * effect.low, 100 * effect.high);
 }
@@ -125,11 +121,12 @@ Document simulation_of(const StrategyForecast& forecast, int ranks) {
   const predict::Simulation& simulation = *forecast.simulation;
   results::Table table{
       .columns = {"steps", "rate", "closed form", "difference", "p50 step", "p99 step", "waiting"}};
-  table.add_row(
-      {count_text(std::ssize(simulation.step_s)), number_text(simulation.images_per_s),
-       number_text(*forecast.closed_form), gain_text(simulation.images_per_s / *forecast.closed_form - 1),
-       results::time_text(measure::percentile(simulation.step_s, 50)),
-       results::time_text(measure::percentile(simulation.step_s, 99)), share_text(simulation.waiting)});
+  table.add_row({count_text(std::ssize(simulation.step_s)), number_text(simulation.images_per_s),
+                 number_text(*forecast.closed_form),
+                 results::signed_percent_text(simulation.images_per_s / *forecast.closed_form - 1),
+                 results::time_text(measure::percentile(simulation.step_s, 50)),
+                 results::time_text(measure::percentile(simulation.step_s, 99)),
+                 share_text(simulation.waiting)});
   Document document(results::Heading{fmt::format("Simulation of {}", counted(ranks, "rank"))});
   document.add(std::move(table));
   return document;
@@ -165,7 +162,7 @@ Document effects_of(const StrategyForecast& forecast, bool all) {
   for (const predict::ChangeEffect& effect : forecast.effects) {
     if (!is_above_noise(effect)) helpless.push_back(effect.change);
     if (!all && !is_above_noise(effect)) continue;
-    table.add_row({effect.change, gain_text(effect.gain), gain_interval_text(effect),
+    table.add_row({effect.change, results::signed_percent_text(effect.gain), gain_interval_text(effect),
                    number_text(effect.prediction.images_per_s), share_text(effect.prediction.efficiency),
                    knee_text(effect.knee)});
   }
@@ -173,8 +170,8 @@ Document effects_of(const StrategyForecast& forecast, bool all) {
   std::string best_change = "no change is predicted to bring more than noise.";
   const auto best = std::ranges::find_if(forecast.effects, is_above_noise);
   if (best != forecast.effects.end())
-    best_change = fmt::format("{} is predicted to bring most, {} ({}).", best->change, gain_text(best->gain),
-                              gain_interval_text(*best));
+    best_change = fmt::format("{} is predicted to bring most, {} ({}).", best->change,
+                              results::signed_percent_text(best->gain), gain_interval_text(*best));
   Document document(results::Remark{"", fmt::format("{}, {} at {}: {}", profile.model, profile.strategy,
                                                     counted(now.placement.ranks, "rank"), best_change)});
   if (table.rows.size() == 1) return document;

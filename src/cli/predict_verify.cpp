@@ -173,10 +173,6 @@ void take_rounds(const PredictVerifyOptions& options, const TurnSide& base, std:
   }
 }
 
-std::string gain_text(const std::optional<double>& gain) {
-  return gain ? fmt::format("{:+.1f} %", 100 * *gain) : results::kNoValue;
-}
-
 /// -1, 0 or 1.
 int sign_of(double gain) {
   return gain > kNoGain ? 1 : gain < -kNoGain ? -1 : 0;
@@ -263,13 +259,13 @@ results::Document document_of(const Verification& verification) {
        fmt::format("predicted rate {}", results::number_text(verification.predicted_images_per_s))});
   size_t measured = 0, right = 0, met = 0;
   for (const VerifiedChange& change : verification.changes) {
-    table.add_row({change.change, change.gain ? results::number_text(change.images_per_s) : results::kNoValue,
-                   gain_text(change.predicted_gain), gain_text(change.gain),
-                   change.gain_interval
-                       ? fmt::format("{:+.1f} to {:+.1f} %", 100 * change.gain_interval->lower,
-                                     100 * change.gain_interval->upper)
-                       : results::kNoValue,
-                   change.missing});
+    table.add_row(
+        {change.change, change.gain ? results::number_text(change.images_per_s) : results::kNoValue,
+         results::signed_percent_text(change.predicted_gain), results::signed_percent_text(change.gain),
+         change.gain_interval ? fmt::format("{:+.1f} to {:+.1f} %", 100 * change.gain_interval->lower,
+                                            100 * change.gain_interval->upper)
+                              : results::kNoValue,
+         change.missing});
     if (!change.gain) continue;
     ++measured;
     right += has_right_sign(change) ? 1 : 0;

@@ -1,3 +1,4 @@
+#include <csignal>
 #include <cstdlib>
 #include <memory>
 
@@ -7,6 +8,7 @@
 #include "lockstep/base/number_range.h"
 #include "lockstep/base/units.h"
 #include "lockstep/launch/child_process.h"
+#include "lockstep/launch/signals.h"
 #include "lockstep/results/files/record_json.h"
 
 #include "commands.h"
@@ -78,8 +80,11 @@ void import_recording(const std::filesystem::path& folder, const RecordOptions& 
   print_record(record, options.how, /*with_header=*/true);
 }
 
-/// Leaves the exit code to the command: what cannot be imported is a warning, and stays.
+/// Leaves the exit code to the command: what cannot be imported is a warning, and stays. A signal meanwhile
+/// lets the recording stay, too.
 void conclude(RecordingFolder& folder, const RecordOptions& options) {
+  launch::SignalPipe signals{SIGINT, SIGTERM, SIGHUP};
+  folder.remove_recorder();
   const size_t ranks = folder.ranks().size();
   if (ranks == 0) {
     print_warning(
@@ -95,6 +100,7 @@ void conclude(RecordingFolder& folder, const RecordOptions& options) {
     print_warning("the recording could not be imported: " + trouble.what, trouble.advice);
     folder.keep();
   }
+  if (signals.take()) folder.keep();
   if (folder.kept()) {
     print_note(fmt::format("kept: {}; lockstep import {}", counted(ranks, "rank"), folder.path().string()));
   }

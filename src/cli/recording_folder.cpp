@@ -78,14 +78,22 @@ RecordingFolder::RecordingFolder(const std::string& keep, bool force, const Reco
     }
     write_file_atomically(recorder_ / "options.json", options_text(folder_, recorder_, options));
   } catch (const std::exception& error) {
-    std::error_code ignored;
-    fs::remove_all(recorder_, ignored);
+    remove_all();
     throw ConfigError(fmt::format("nothing can be recorded in '{}': {}", folder_.string(), error.what()),
                       "Give a folder that can be written: --keep FOLDER, or TMPDIR.");
   }
 }
 
 RecordingFolder::~RecordingFolder() {
+  remove_all();
+}
+
+void RecordingFolder::remove_recorder() const {
+  std::error_code ignored;
+  fs::remove_all(recorder_, ignored);
+}
+
+void RecordingFolder::remove_all() const {
   std::error_code ignored;
   fs::remove_all(kept_ ? recorder_ : folder_, ignored);
   // Fails unless nothing was recorded.

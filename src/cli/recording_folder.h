@@ -31,6 +31,8 @@ class RecordingFolder {
   RecordingFolder(const RecordingFolder&) = delete;
   RecordingFolder& operator=(const RecordingFolder&) = delete;
 
+  /// Removes the recorder, which nobody needs once the training has ended.
+  void remove_recorder() const;
   /// Lets a private folder stay.
   void keep() { kept_ = true; }
   bool kept() const { return kept_; }
@@ -41,6 +43,9 @@ class RecordingFolder {
   std::vector<std::filesystem::path> ranks() const;
 
  private:
+  /// Removes all that is not to stay.
+  void remove_all() const;
+
   bool kept_;
   /// Whether the folder of --keep was not there before.
   bool made_;

@@ -1,6 +1,7 @@
 #include "lockstep/links/report.h"
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/launch/child_process.h"
+#include "lockstep/launch/guarded_folder.h"
 #include "lockstep/plots/chart.h"
 #include "lockstep/plots/page.h"
 #include "lockstep/results/files/csv.h"
@@ -62,15 +64,25 @@ void add_source_flags(Flags& flags, DrawingOptions& options) {
             {.value = "FILE", .repeated = true});
 }
 
-std::vector<results::NamedRecord> read_records(const std::vector<std::string>& paths) {
+/// Each file once: standard input and pipes cannot be read again.
+std::vector<NamedText> read_all(const std::vector<std::string>& paths) {
+  std::vector<NamedText> files;
+  std::ranges::transform(paths, std::back_inserter(files), read_given);
+  return files;
+}
+
+std::vector<results::NamedRecord> read_records(const std::vector<std::string>& paths,
+                                               const std::vector<NamedText>& files) {
   const std::vector<std::string> names = results::display_names(paths);
   std::vector<results::NamedRecord> records;
-  for (size_t i = 0; i < paths.size(); ++i) records.push_back({names[i], results::read_record(paths[i])});
+  for (size_t i = 0; i < files.size(); ++i)
+    records.push_back({names[i], results::from_json(files[i].text, files[i].name)});
   return records;
 }
 
-/// The files, and what would help the first that says it.
-std::pair<results::Sources, results::Document> read_sources(const DrawingOptions& options) {
+/// `runs`: the files of options.runs. Returns all files, and what would help the first that says it.
+std::pair<results::Sources, results::Document> read_sources(const DrawingOptions& options,
+                                                            const std::vector<NamedText>& runs) {
   if (options.runs.empty() && options.published.empty()) {
     throw ConfigError("no file to draw",
                       "Name one or more files of `lockstep bench --json FILE`, or --published FILE.");
@@ -82,7 +94,8 @@ std::pair<results::Sources, results::Document> read_sources(const DrawingOptions
                             path),
                 fmt::format("Make one of it with `python3 data/published/to_json.py -o . {}`.", path));
   }
-  results::Sources sources{read_records(options.runs), read_records(options.published)};
+  results::Sources sources{read_records(options.runs, runs),
+                           read_records(options.published, read_all(options.published))};
   results::complete(sources);
   results::Document help;
   for (size_t i = 0; i < options.runs.size(); ++i) {
@@ -99,14 +112,13 @@ std::string converted(const std::string& svg, const std::string& format) {
     throw Error(fmt::format("rsvg-convert, which makes {} files of drawings, is not installed", format),
                 "Install Debian's package librsvg2-bin (Fedora: librsvg2-tools), or write FILE.svg.");
   }
-  const std::filesystem::path folder = make_private_folder("lockstep-plot");
-  const std::string from = folder / "chart.svg", to = folder / "chart";
+  const launch::GuardedFolder folder(make_private_folder("lockstep-plot"), std::chrono::milliseconds(0));
+  const std::string from = folder.path() / "chart.svg", to = folder.path() / "chart";
   write_file_atomically(from, svg);
   // A pixel of the drawing is two of a PNG, for sharp text.
   const launch::ChildEnd end = launch::run_child(
       {"rsvg-convert", {"rsvg-convert", "-f", format, "-z", format == "png" ? "2" : "1", "-o", to, from}});
   const std::string drawing = end.exit_code == 0 ? read_file(to) : "";
-  std::filesystem::remove_all(folder);
   if (drawing.empty()) throw Error(fmt::format("rsvg-convert ended with code {}", end.exit_code));
   // Readers of both formats ignore what follows their end.
   return drawing + kDrawingMark;
@@ -130,12 +142,13 @@ void check_output(const DrawingOptions& options) {
 }
 
 /// The tables of collectives among the files; empty: there is none. Throws ConfigError for a mixture.
-std::vector<NamedCollectives> read_collectives(const DrawingOptions& options) {
+std::vector<NamedCollectives> read_collectives(const DrawingOptions& options,
+                                               const std::vector<NamedText>& runs) {
   std::vector<NamedCollectives> records;
   const std::vector<std::string> names = results::display_names(options.runs);
-  for (size_t i = 0; i < options.runs.size(); ++i) {
-    if (collectives::is_record_file(options.runs[i]))
-      records.push_back({names[i], collectives::read_record(options.runs[i])});
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (collectives::is_record(runs[i].text))
+      records.push_back({names[i], collectives::from_json(runs[i].text, runs[i].name)});
   }
   if (!records.empty() && (records.size() < options.runs.size() || !options.published.empty())) {
     throw ConfigError(fmt::format("'{}' is a table of collectives, and another file is not", records[0].name),
@@ -146,17 +159,18 @@ std::vector<NamedCollectives> read_collectives(const DrawingOptions& options) {
 
 int run_report(const DrawingOptions& options) {
   check_output(options);
-  if (std::ranges::any_of(options.runs, links::is_record_file)) {
+  const std::vector<NamedText> runs = read_all(options.runs);
+  if (std::ranges::any_of(runs, links::is_record, &NamedText::text)) {
     if (options.runs.size() > 1 || !options.published.empty())
       throw ConfigError("a file of links is shown by itself", "Give one file of 'lockstep topo --measure'.");
-    write_result(options.output, links::page(links::read_record(options.runs[0])));
+    write_result(options.output, links::page(links::from_json(runs[0].text, runs[0].name)));
     return kExitDone;
   }
-  if (const auto records = read_collectives(options); !records.empty()) {
+  if (const auto records = read_collectives(options, runs); !records.empty()) {
     write_result(options.output, collectives_page(records));
     return kExitDone;
   }
-  const auto [sources, help] = read_sources(options);
+  const auto [sources, help] = read_sources(options, runs);
   write_result(options.output, plots::report_page(sources, help));
   return kExitDone;
 }
@@ -165,7 +179,12 @@ int run_plot(const DrawingOptions& options) {
   check_output(options);
   const std::string format = format_of(options.output);
   const plots::ChartForm form{options.width, options.chart};
-  const std::vector<NamedCollectives> records = read_collectives(options);
+  const std::vector<NamedText> runs = read_all(options.runs);
+  if (std::ranges::any_of(runs, links::is_record, &NamedText::text)) {
+    throw ConfigError("plot draws no file of links",
+                      "'lockstep report' makes a page of it, 'lockstep topo --from FILE --svg' its drawing.");
+  }
+  const std::vector<NamedCollectives> records = read_collectives(options, runs);
   const std::vector<std::string> of_collectives = collectives_charts();
   const bool wants_collectives = std::ranges::find(of_collectives, options.chart) != of_collectives.end();
   if (wants_collectives == records.empty()) {
@@ -177,7 +196,7 @@ int run_plot(const DrawingOptions& options) {
   }
   plots::Chart chart = wants_collectives
                            ? collectives_chart(options.chart, records, form)
-                           : plots::charts().get(options.chart)(read_sources(options).first, form);
+                           : plots::charts().get(options.chart)(read_sources(options, runs).first, form);
   if (!chart.drawn()) {
     throw Error(fmt::format("chart '{}' cannot be drawn: {}", options.chart, chart.missing), chart.advice);
   }
@@ -202,7 +221,7 @@ struct ShowOptions {
   bool force = false;
 };
 
-int run_show(const ShowOptions& options) {
+int run_show(const ShowOptions& options, const Flags& flags) {
   // Checked before the file, which may be large, is read.
   check_style(options.how);
   if (!options.csv.empty() &&
@@ -212,16 +231,17 @@ int run_show(const ShowOptions& options) {
         "Write rows as CSV, or tables in a style.");
   }
   check_output_files({{"--csv", options.csv}}, {{"the file to show", options.file}}, options.force);
-  const bool of_links = links::is_record_file(options.file);
-  if (of_links || collectives::is_record_file(options.file)) {
-    if (!options.csv.empty())
-      throw ConfigError("--csv has no rows of collectives or links alone", "Their files are flat lists.");
-    print_result(results::to_text(of_links ? links::tables(links::read_record(options.file))
-                                           : collectives_tables(collectives::read_record(options.file)),
+  const NamedText file = read_given(options.file);
+  const bool of_links = links::is_record(file.text);
+  if (of_links || collectives::is_record(file.text)) {
+    flags.refuse({"--csv", "--style", "--epoch-size"}, "on a file of collectives or links alone",
+                 "Such files have tables of their own.");
+    print_result(results::to_text(of_links ? links::tables(links::from_json(file.text, file.name))
+                                           : collectives_tables(collectives::from_json(file.text, file.name)),
                                   stdout_form(options.how.form.markdown)));
     return kExitDone;
   }
-  const results::RunRecord record = results::read_record(options.file);
+  const results::RunRecord record = results::from_json(file.text, file.name);
   if (!options.csv.empty()) {
     write_result(options.csv, results::to_csv(record));
     return kExitDone;
@@ -279,7 +299,7 @@ RunCommand add_show(Flags& flags) {
   flags.add("--csv", options->csv, "write a line per row to this file in place of tables; - for stdout",
             {.value = "FILE"});
   add_force_flag(flags, options->force);
-  return [options](const Arguments& /*arguments*/) { return run_show(*options); };
+  return [options, &flags](const Arguments& /*arguments*/) { return run_show(*options, flags); };
 }
 
 }  // namespace lockstep::cli

@@ -76,9 +76,7 @@ int show_links(const TopoOptions& options, const links::Record& record) {
   return kExitDone;
 }
 
-int show_system(const TopoOptions& options) {
-  const results::System system =
-      options.from.empty() ? topology::inspect_system() : results::read_system(options.from);
+int show_system(const TopoOptions& options, const results::System& system) {
   if (!options.json.empty()) write_result(options.json, results::system_to_json(system));
   draw(options, system);
   if (options.json.empty() && options.svg.empty())
@@ -159,8 +157,10 @@ int run_topo(const TopoOptions& options, const Arguments& command) {
   // Checked up front: inspecting the machine takes a while.
   check_output_files({{"--json", options.json}, {"--svg", options.svg}}, {{"--from", options.from}},
                      options.force);
-  if (links::is_record_file(options.from)) return show_links(options, links::read_record(options.from));
-  return show_system(options);
+  if (options.from.empty()) return show_system(options, topology::inspect_system());
+  const NamedText file = read_given(options.from);
+  if (links::is_record(file.text)) return show_links(options, links::from_json(file.text, file.name));
+  return show_system(options, results::system_from_text(file.text, file.name));
 }
 
 }  // namespace
@@ -194,12 +194,10 @@ RunCommand add_topo(Flags& flags) {
   flags.add_switch("-q,--quiet", options->quiet, "print no notes and no progress");
   add_job_flags(flags, options->job, /*devices=*/false);
   return [options, &flags](const Arguments& arguments) {
-    for (const char* flag : {"--ranks", "--pair-time", "--backend", "--dry-run", "--threads", "--bind",
-                             "--launch", "--interface", "--timeout"}) {
-      if (!options->measure && flags.given(flag)) {
-        throw ConfigError(fmt::format("{} has no effect without --measure", flag),
-                          "lockstep topo --measure measures the links between ranks.");
-      }
+    if (!options->measure) {
+      flags.refuse({"--ranks", "--pair-time", "--backend", "--dry-run", "--threads", "--bind", "--launch",
+                    "--interface", "--timeout", "--join-timeout"},
+                   "without --measure", "lockstep topo --measure measures the links between ranks.");
     }
     return run_topo(*options, arguments);
   };

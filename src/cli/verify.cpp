@@ -63,6 +63,7 @@ struct VerifyOptions {
   int steps = 5;
   /// Folder for values and batches, written for another program in place of the checks.
   std::string export_folder;
+  bool force = false;
   train::JobOptions job;
 };
 
@@ -131,8 +132,19 @@ void check_one_training(const VerifyOptions& options, const train::JobPlan& job)
 }
 
 void check_export_folder(const VerifyOptions& options, const train::JobPlan& /*job*/) {
-  if (options.export_folder.empty() || std::filesystem::is_directory(options.export_folder)) return;
-  throw ConfigError(fmt::format("--export: '{}' is not a folder", options.export_folder), "Make it first.");
+  if (options.export_folder.empty()) return;
+  if (!std::filesystem::is_directory(options.export_folder))
+    throw ConfigError(fmt::format("--export: '{}' is not a folder", options.export_folder), "Make it first.");
+  std::error_code unreadable;
+  for (const auto& entry : std::filesystem::directory_iterator(options.export_folder, unreadable)) {
+    const std::string name = entry.path().filename();
+    const bool exported = name == "initial.safetensors" || name == "final.safetensors" ||
+                          (name.starts_with("batches.") && name.ends_with(".safetensors"));
+    if (options.force || !exported) continue;
+    throw ConfigError(
+        fmt::format("--export: '{}' is there already, and would be lost", entry.path().string()),
+        "Choose another folder, or add --force to replace it.");
+  }
 }
 
 void check_ranks_of_single(const VerifyOptions& options, const train::JobPlan& /*job*/) {
@@ -189,6 +201,7 @@ RunCommand add_verify(Flags& flags) {
       "in place of the checks, write the initial and final parameters and all batches to this folder, for "
       "another program to compare with, as .safetensors files",
       {.value = "FOLDER"});
+  flags.add_switch("--force", options->force, "replace the files of an earlier --export");
   add_job_flags(flags, options->job);
   return [options, &flags](const Arguments& /*arguments*/) {
     // A network from a file has the batches that it was exported with.

@@ -70,7 +70,7 @@ TEST(CollectivesCommandTest, threads_and_processes_are_measured_at_1_2_and_3_ran
             HasSubstr("Links: thread at 2 ranks"), HasSubstr("sockets between the ranks give")));
   EXPECT_THAT(finished.error,
               AllOf(HasSubstr("all_reduce over gloo, 2 ranks, fp32 ..."), Not(HasSubstr("warning"))));
-  const collectives::Record record = collectives::read_record(json);
+  const collectives::Record record = collectives::from_json(read_file(json), json);
   // all_reduce in place, all_gather both ways, send_recv from two ranks on; two sizes, two backends.
   EXPECT_EQ(record.rows.size(), 2U * 2 * (3 * 3 + 2));
   EXPECT_EQ(record.links.size(), 4U);
@@ -149,6 +149,10 @@ TEST(CollectivesCommandTest, an_imported_text_is_a_table_like_any_other) {
   EXPECT_THAT(imported.output,
               AllOf(HasSubstr("all_reduce over nccl-tests, 8 ranks, fp32"), HasSubstr("0.0896")));
   EXPECT_EQ(test::run_here({"lockstep", "diff", json, json}).exit_code, 0);
+  EXPECT_THAT(test::run_here({"lockstep", "diff", json, json, "--by", "p99"}).error,
+              HasSubstr("--by has no effect on tables of collectives"));
+  EXPECT_THAT(test::run_here({"lockstep", "show", json, "--style", "theano"}).error,
+              HasSubstr("--style has no effect on a file of collectives"));
   const test::Finished unknown = test::run_here({"lockstep", "collectives", "--import", text});
   EXPECT_EQ(unknown.exit_code, 1);
   EXPECT_THAT(unknown.error, HasSubstr("Give their number with --ranks"));

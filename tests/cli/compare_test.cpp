@@ -66,6 +66,16 @@ TEST(CompareCommandTest, what_is_not_certain_by_the_end_is_said) {
   EXPECT_EQ(finished.error, "");
 }
 
+TEST(CompareCommandTest, what_no_launch_can_decide_ends_with_the_reason) {
+  const test::Finished blind = test::run(compare({"--by", "p99"}, {}));
+  EXPECT_EQ(blind.exit_code, 1) << blind.output;
+  EXPECT_THAT(blind.error, AllOf(ContainsRegex("p99 needs 100 steps a launch, not [0-9]+"),
+                                 HasSubstr("no pair of launches was compared")));
+  const test::Finished single = test::run(compare({"--max-time", "0.001", "--fail-on", "regression"}, {}));
+  EXPECT_EQ(single.exit_code, 2) << single.error;
+  EXPECT_THAT(single.error, HasSubstr("--fail-on regression needs two launches of each side"));
+}
+
 TEST(CompareCommandTest, a_dry_run_says_what_would_be_compared) {
   const test::Finished finished =
       test::run(compare({"--dry-run", "--max-launches", "8"}, {"--bind", "none"}));

@@ -72,6 +72,11 @@ TEST_F(DiffCommandTest, a_gate_that_cannot_close_is_refused) {
   EXPECT_EQ(finished.exit_code, 2);
   EXPECT_THAT(finished.output, HasSubstr("slower (here)"));
   EXPECT_THAT(finished.error, AllOf(HasSubstr("two launches"), HasSubstr("--repeat")));
+  // 40 steps a launch have no p99.
+  const test::Finished short_rows = diff({base_, slower_, "--fail-on", "regression", "--by", "p99"});
+  EXPECT_EQ(short_rows.exit_code, 2);
+  EXPECT_THAT(short_rows.output, HasSubstr("Regressions beyond 2 %: cannot be told."));
+  EXPECT_THAT(short_rows.error, HasSubstr("steps enough for --by"));
 }
 
 TEST_F(DiffCommandTest, what_cannot_be_compared_is_said) {

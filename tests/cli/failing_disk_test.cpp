@@ -83,7 +83,8 @@ class FailingDiskTest : public testing::Test {
     seed("t.json", "{\n  \"displayTimeUnit\": \"ms\",\n  \"traceEvents\": []\n}\n");
     seed("m.json", "{\n  \"topology_version\": 1\n}\n");
     seed("train.json", "{\n  \"schema\": \"lockstep training\"\n}\n");
-    seed("page.html", "<footer>Made by lockstep </footer>");
+    const std::string page = read_file(std::string(LOCKSTEP_GOLDEN) + "/plots/report.html");
+    seed("page.html", page.substr(page.rfind("<footer>")));
     seed("c.svg", "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 1 1\"/>");
     seed("c.safetensors", "an older checkpoint");
   }

@@ -131,12 +131,17 @@ TEST(FeedTest, a_producer_that_is_killed_is_waited_for_until_another_comes) {
 TEST(FeedTest, a_network_says_what_its_images_are) {
   const test::ScratchFolder folder;
   const std::string address = "ipc://" + folder.path("batches");
-  test::Program feed({"lockstep", "feed", "--address", address, "--model", "lenet5", "--count", "12"});
+  test::Program feed({"lockstep", "feed", "--address", address, "--model", "lenet5", "--count", "11"});
+  test::Program single({"lockstep", "feed", "--address", address, "--model", "lenet5", "--count", "1"});
   const test::Finished bench =
       test::run({"lockstep", "bench", "--model", "lenet5", "--ranks", "1", "--threads", "1", "--steps", "10",
                  "--warmup", "2", "--no-controls", "--input", "zmq", "--address", address});
   EXPECT_EQ(bench.exit_code, 0) << bench.error << feed.error();
   EXPECT_EQ(feed.wait(), 0) << feed.error();
+  EXPECT_EQ(single.wait(), 0) << single.error();
+  // No time passes from the first batch to the last.
+  EXPECT_THAT(single.output(),
+              testing::ContainsRegex("^sent 1 batch of [0-9]+ images in .*: - images/s, - GB/s"));
   const test::Finished both =
       test::run({"lockstep", "feed", "--address", address, "--model", "lenet5", "--classes", "7"});
   EXPECT_EQ(both.exit_code, 2);

@@ -1,3 +1,4 @@
+#include <fstream>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -6,7 +7,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/results/files/record_json.h"
 
-#include "cli/program.h"
+#include "cli/in_process.h"
 #include "recordings/made_traces.h"
 
 namespace lockstep {
@@ -49,6 +50,8 @@ TEST(ImportTest, a_result_of_traces_is_one_like_any_other) {
 TEST(ImportTest, recordings_of_several_numbers_of_ranks_make_one_result) {
   const test::ScratchFolder folder;
   const std::string result = folder.path("run.json");
+  // As mktemp's.
+  std::ofstream(result).close();
   const auto add = [&](const std::string& name, const recordings::MadeJob& job) {
     std::vector<std::string> command{"lockstep", "import", "-o", result, "--append"};
     for (const std::string& trace : write_traces(folder, name, job)) command.push_back(trace);

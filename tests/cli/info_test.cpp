@@ -118,17 +118,5 @@ TEST(InfoTest, one_network_is_described) {
   }
 }
 
-TEST(InfoTest, help_and_version_are_results) {
-  const test::Finished help = test::run_here({"lockstep", "--help"});
-  EXPECT_EQ(help.exit_code, 0);
-  EXPECT_THAT(help.output, HasSubstr("Exit codes"));
-  const test::Finished bench_help = test::run_here({"lockstep", "bench", "--help"});
-  EXPECT_EQ(bench_help.exit_code, 0);
-  EXPECT_THAT(bench_help.output, HasSubstr("Examples:"));
-  const test::Finished version = test::run_here({"lockstep", "--version"});
-  EXPECT_EQ(version.exit_code, 0);
-  EXPECT_THAT(version.output, testing::StartsWith("lockstep "));
-}
-
 }  // namespace
 }  // namespace lockstep

@@ -121,13 +121,21 @@ TEST(OutputFilesTest, two_runs_at_once_do_not_write_one_file) {
 TEST(OutputFilesTest, a_file_that_lockstep_did_not_write_is_replaced_by_force_only) {
   const test::ScratchFolder folder;
   const std::string notes = folder.path("notes.svg");
-  const std::string record = std::string(LOCKSTEP_GOLDEN) + "/record.json";
+  const std::string golden = LOCKSTEP_GOLDEN, record = golden + "/record.json";
+  const std::string curves = LOCKSTEP_SOURCE_DIR "/data/published/sources/curves.csv";
+  const std::string osu = folder.path("osu.txt");
+  std::ofstream(osu) << "# OSU MPI Allreduce Latency Test\n# Size  Avg Latency(us)\n1024  20.0\n";
   const auto commands = [&](const std::string& target) {
     std::vector<std::vector<std::string>> all{
         {"lockstep", "show", record, "--csv", target},
         {"lockstep", "report", record, "-o", target},
         {"lockstep", "plot", record, "--chart", "throughput", "-o", target},
-        {"lockstep", "topo", "--json", target}};
+        {"lockstep", "topo", "--json", target},
+        {"lockstep", "topo", "--from", golden + "/links.json", "--json", target},
+        {"lockstep", "report", golden + "/collectives.json", "-o", target},
+        {"lockstep", "collectives", "--import", osu, "--ranks", "2", "--json", target},
+        {"lockstep", "predict", record, "--json", target},
+        {"lockstep", "predict", "--curves", curves, "--json", target}};
     all.push_back(kOneRow);
     all.back().insert(all.back().end(), {"--json", target});
     return all;

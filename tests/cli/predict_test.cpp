@@ -54,7 +54,7 @@ TEST(PredictTest, tables_of_a_job_are_as_before) {
 
 TEST(PredictTest, strong_scaling_has_a_column_of_batches) {
   const test::Finished finished =
-      predict({kMeasured, "--ranks", "2,8", "--global-batch", "16", "--markdown"});
+      predict({"--ranks", "2,8", kMeasured, "--global-batch", "16", "--markdown"});
   EXPECT_EQ(finished.exit_code, 0) << finished.error;
   testing_golden::expect_golden("predict_strong.md", finished.output);
 }

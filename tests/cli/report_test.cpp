@@ -117,6 +117,10 @@ TEST(PlotTest, writes_a_drawing_or_says_why_there_is_none) {
   EXPECT_EQ(missing.exit_code, 1);
   EXPECT_THAT(missing.error, AllOf(HasSubstr("'phases' cannot be drawn"), HasSubstr("--breakdown")));
   EXPECT_EQ(folder.files(), 1u);
+  const test::Finished links = test::run_here({"lockstep", "plot", LOCKSTEP_GOLDEN "/links.json", "--chart",
+                                               "bandwidth", "-o", folder.path("c.svg")});
+  EXPECT_EQ(links.exit_code, 2);
+  EXPECT_THAT(links.error, AllOf(HasSubstr("plot draws no file of links"), HasSubstr("topo --from")));
 }
 
 TEST(PlotTest, makes_other_formats_with_a_program_that_it_names_where_it_is_missing) {
@@ -135,7 +139,14 @@ TEST(PlotTest, makes_other_formats_with_a_program_that_it_names_where_it_is_miss
   const test::Finished missing = plot(pdf);
   fs::permissions(tool, fs::perms::owner_all);
   const std::vector<test::Finished> drawn{plot(pdf), plot(pdf)};
+  const test::ScratchFolder temporary;
+  ::setenv("TMPDIR", temporary.path("").c_str(), 1);
+  write_file_atomically(tool, "#!/bin/sh\n");
+  const test::Finished nothing = plot(pdf);
+  ::unsetenv("TMPDIR");
   ::setenv("PATH", path.c_str(), 1);
+  EXPECT_EQ(nothing.exit_code, 1);
+  EXPECT_EQ(temporary.files(), 0U);
   EXPECT_EQ(missing.exit_code, 1);
   EXPECT_THAT(missing.error, AllOf(HasSubstr("rsvg-convert"), HasSubstr("librsvg2-bin")));
   for (const test::Finished& finished : drawn) EXPECT_EQ(finished.exit_code, 0) << finished.error;

@@ -76,7 +76,7 @@ std::vector<ListedFlag> listed_flags(const std::string& command) {
 /// Words that the command needs beside its flags.
 Words needed_by(const std::string& command) {
   if (command == "diff") return {kAnyRecord, kAnyRecord};
-  if (command == "show") return {kAnyRecord};
+  if (command == "show" || command == "predict") return {kAnyRecord};
   if (command == "import") return {"rank0.json"};
   if (command == "report") return {kAnyRecord, "-o", "page.html"};
   if (command == "plot") return {kAnyRecord, "--chart", "throughput", "-o", "chart.svg"};
@@ -109,9 +109,11 @@ void add_generated(const std::string& command, std::vector<WrongUsage>& all) {
       add({flag.name + "=maybe"}, {flag.name + " takes no value", "'maybe'"});
       continue;
     }
-    if (flag.name != "--chart" && flag.name != "--output" && flag.name != "--address")
+    const bool stands_alone = command == "predict" && (flag.name == "--json" || flag.name == "--what-if");
+    if (flag.name != "--chart" && flag.name != "--output" && flag.name != "--address" && !stands_alone)
       add({flag.name}, {flag.name + " needs a value: "});
-    add({flag.name, ""}, {flag.name});
+    add({flag.name, ""}, {flag.name + " was given an empty value"});
+    add({flag.name + "="}, {flag.name + " was given an empty value"});
     if (!takes_number(flag)) continue;
     for (const std::string value : kNoNumbers) {
       add({flag.name, value},
@@ -159,7 +161,7 @@ TEST(UsageTest, every_wrong_command_line_is_answered_with_one_sentence) {
 TEST(UsageTest, every_flag_answers_mistakes_with_one_sentence) {
   std::vector<WrongUsage> all;
   for (const char* command : {"bench", "train", "verify", "diff", "import", "report", "show", "plot", "feed",
-                              "topo", "compare", "collectives"})
+                              "topo", "compare", "collectives", "predict", "record"})
     add_generated(command, all);
   EXPECT_GE(all.size(), 900U);
   expect_answers(all);
@@ -186,14 +188,23 @@ TEST(UsageTest, shells_complete_commands_flags_and_names) {
   EXPECT_EQ(completed("lockstep bench --model resnet1"), "resnet18\nresnet101\nresnet152\n");
   EXPECT_EQ(completed("lockstep verify --strategy ddp,re"), "ddp,replicated\n");
   EXPECT_EQ(completed("lockstep bench --model ./mine"), "");
+  EXPECT_EQ(test::run({"env", "COMP_LINE=lockstep bench --mod --ranks 2", "COMP_POINT=20", LOCKSTEP_PROGRAM,
+                       "completion", "lockstep", "--mod", "bench"})
+                .output,
+            "--model\n");
   const std::string ask =
       std::string("eval \"$('") + LOCKSTEP_PROGRAM + "' completion bash)\" && complete -p lockstep";
   const test::Finished registered = test::run({"bash", "-c", ask});
   EXPECT_EQ(registered.exit_code, 0) << registered.error;
   EXPECT_THAT(registered.output, testing::HasSubstr("completion"));
+  const test::Finished of_package =
+      test::run({"env", "LOCKSTEP_USERS_LIBRARY_PATH=", LOCKSTEP_PROGRAM, "completion", "fish"});
+  EXPECT_THAT(of_package.output, testing::HasSubstr("\"lockstep\" completion"));
 }
 
 TEST(UsageTest, pages_are_printed_and_help_is_a_command) {
+  EXPECT_THAT(test::run_here({"lockstep", "--help"}).output, HasSubstr("Exit codes"));
+  EXPECT_THAT(test::run_here({"lockstep", "--version"}).output, testing::StartsWith("lockstep "));
   EXPECT_THAT(test::run({LOCKSTEP_PROGRAM, "docs"}).output, testing::HasSubstr("reading-the-report"));
   for (const char* page : {"docs/faq.md", "dev/statistics"})
     EXPECT_TRUE(test::run({LOCKSTEP_PROGRAM, "docs", page}).output.starts_with("# ")) << page;

@@ -1,3 +1,5 @@
+#include <fstream>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,6 +56,21 @@ TEST(VerifyProgramTest, both_kernels_are_verified_and_told_apart) {
   EXPECT_THAT(finished.output, testing::ContainsRegex("replicated +aten +2  replicas equal +right"));
   EXPECT_THAT(finished.output, testing::ContainsRegex("replicated +fused +2  replicas equal +right"));
   EXPECT_THAT(finished.output, testing::ContainsRegex("replicated +fused +2  run to run +right"));
+}
+
+TEST(VerifyProgramTest, an_export_replaces_no_file_without_force) {
+  const test::ScratchFolder folder;
+  std::ofstream(folder.path("final.safetensors")) << "trained for a week";
+  std::vector<std::string> command{
+      "lockstep", "verify", "--model",  "mlp",     "--strategy", "ddp",    "--ranks",  "1",
+      "--steps",  "1",      "--launch", "threads", "--backend",  "thread", "--export", folder.path("")};
+  const test::Finished refused = test::run(command);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.error, HasSubstr("final.safetensors' is there already, and would be lost"));
+  EXPECT_EQ(folder.files(), 1U);
+  command.emplace_back("--force");
+  EXPECT_EQ(test::run(command).exit_code, 0);
+  EXPECT_EQ(folder.files(), 3U);
 }
 
 TEST(VerifyProgramTest, ranks_of_a_launcher_refuse_with_one_voice) {

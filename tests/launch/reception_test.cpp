@@ -153,6 +153,8 @@ TEST_F(ReceptionTest, without_descriptors_it_waits_and_goes_on_afterwards) {
   }
   taken.pop_back();
   const UniqueFd waiting = connect();
+  EXPECT_THAT([&] { connect_tcp(kLoopback, server_->port(), Clock::now() + 1s, kLoopback); },
+              testing::ThrowsMessage<CommError>(HasSubstr("Too many open files")));
   const double busy_s = processor_s();
   std::this_thread::sleep_for(700ms);
   EXPECT_LT(processor_s() - busy_s, 0.3);

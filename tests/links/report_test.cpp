@@ -37,7 +37,7 @@ Record golden_links() {
 
 TEST(LinksReportTest, tables_and_drawing_look_as_they_did) {
   testing_golden::expect_golden("links.json", to_json(golden_links()));
-  const Record record = read_record(kGolden);
+  const Record record = from_json(read_file(kGolden), kGolden);
   testing_golden::expect_golden("links.txt", results::to_text(tables(record)));
   const plots::ChartForm form{.width = 720, .id = "topo"};
   const std::string svg = plots::standalone_svg(drawing(record, form), form);

@@ -1,5 +1,7 @@
 """`lockstep record` with trainings of tests/python/trainings, which do not know of it."""
 
+import contextlib
+import fcntl
 import gzip
 import json
 import os
@@ -286,6 +288,15 @@ class MoreFailsOpenTest(RecordTest):
         self.assertIsNone(self.ranks()[0]["trace"])
         self.check_nothing_left()
 
+    def test_a_folder_that_takes_no_recorder_is_not_left(self):
+        limited = ["sh", "-c", 'trap "" XFSZ; ulimit -f 1; exec "$@"', "sh"]
+        for command in self.command("-c", "1"), [os.environ["LOCKSTEP_PROGRAM"], "record", "--", "true"]:
+            finished = subprocess.run([*limited, *command], env=self.environment(), capture_output=True, text=True)
+            self.assertEqual(finished.returncode, 2, finished.stderr)
+            self.assertIn("nothing can be recorded in", finished.stderr)
+            self.assertFalse(self.kept.exists())
+            self.check_nothing_left()
+
     def test_interrupted_as_by_the_terminal(self):
         finished = self.record(str(TRAININGS / "ddp.py"), "--end", "interrupt")
         self.assertEqual(finished.returncode, 128 + signal.SIGINT)
@@ -373,6 +384,28 @@ runpy.run_path("{TRAININGS / 'own_optimizer.py'}")
     def test_sigint_to_record_reaches_the_training(self):
         self.assertEqual(self.stop(signal.SIGINT, str(TRAININGS / "ddp.py"), "--end", "hang"), 128 + signal.SIGINT)
         self.assertEqual(self.ranks()[0]["ended"], "interrupted")
+
+    def test_a_signal_during_the_import_keeps_the_recording(self):
+        # A pipe that takes less than the result holds up its writing.
+        pipe, folders = self.folder / "result", self.folder / "tmp"
+        os.mkfifo(pipe)
+        end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        fcntl.fcntl(end, fcntl.F_SETPIPE_SZ, 4096)
+        command = [os.environ["LOCKSTEP_PROGRAM"], "record", "-o", pipe, "--", sys.executable, str(TRAININGS / "ddp.py")]
+        with subprocess.Popen(command, env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            while "trained" not in process.stdout.readline():
+                self.assertIsNone(process.poll())
+            began = time.monotonic()
+            while list(folders.glob("*/.recorder*")) and time.monotonic() < began + 30:
+                time.sleep(0.05)
+            process.send_signal(signal.SIGTERM)
+            while process.poll() is None:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(end, 65536)
+            self.assertEqual(process.returncode, 0)
+            self.assertIn("kept: 1 rank; lockstep import", process.stderr.read())
+        os.close(end)
+        self.assertEqual(len(list(folders.glob("lockstep-recording-*/rank-0.json"))), 1)
 
     def test_steps_of_less_than_a_millisecond(self):
         script = """

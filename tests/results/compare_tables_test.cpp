@@ -88,6 +88,13 @@ TEST(CompareTablesTest, one_pair_says_why_it_is_not_certain) {
                     HasSubstr("by a signal")));
 }
 
+TEST(CompareTablesTest, a_percentile_that_the_launches_do_not_have_gives_no_ratio) {
+  const RunRecord base = side({0.01, 0.01, 0.01}), test = side({0.02, 0.02, 0.02});
+  EXPECT_THAT(
+      to_text(compare_tables(compare_records(base, test, {.paired = true, .decisive = 99}), {})),
+      AllOf(HasSubstr("Verdict: cannot be judged: base: p99 needs"), Not(HasSubstr("times the rate"))));
+}
+
 TEST(CompareTablesTest, markdown_is_a_form_of_it) {
   const RunRecord base = side({0.01, 0.01, 0.01});
   const RunRecord test = side({0.02, 0.02, 0.02});

@@ -33,13 +33,14 @@ void CsvTable::add_line(int line, const std::string& text) {
   for (std::string& field : fields) field = trimmed(field);
   if (columns_.empty()) {
     columns_ = std::move(fields);
+    header_line_ = line;
     return;
   }
   rows_.push_back({line, std::move(fields)});
   row_ = rows_.size() - 1;
   const size_t found = rows_[row_].fields.size();
   if (found != columns_.size())
-    refuse(fmt::format("{} fields, but line 1 names {} columns", found, columns_.size()));
+    refuse(fmt::format("{} fields, but line {} names {} columns", found, header_line_, columns_.size()));
 }
 
 bool CsvTable::has(std::string_view column) const {
@@ -50,8 +51,9 @@ std::string_view CsvTable::first_of(std::initializer_list<std::string_view> colu
   for (const std::string_view column : columns)
     if (has(column)) return column;
   const std::vector<std::string> names(columns.begin(), columns.end());
-  throw ConfigError(fmt::format("{}, line 1: there is no column {}", name_, join_alternatives(names)),
-                    advice_);
+  throw ConfigError(
+      fmt::format("{}, line {}: there is no column {}", name_, header_line_, join_alternatives(names)),
+      advice_);
 }
 
 std::string CsvTable::text(std::string_view column) const {

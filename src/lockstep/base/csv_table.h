@@ -10,9 +10,9 @@
 
 namespace lockstep {
 
-/// Rows of a comma-separated table whose first line names the columns; quotes as in RFC 4180, without line
-/// ends inside. One row at a time is read. Errors are ConfigError, name the table and the line, and carry
-/// `advice`.
+/// Rows of a comma-separated table whose first line that is not empty names the columns; quotes as in RFC
+/// 4180, but neither quotes nor line ends inside. One row at a time is read. Errors are ConfigError, name the
+/// table and the line, and carry `advice`.
 class CsvTable {
  public:
   /// Throws for a text without rows, and for a row with another number of fields than columns.
@@ -43,6 +43,7 @@ class CsvTable {
 
   std::string name_, advice_;
   std::vector<std::string> columns_;
+  int header_line_ = 1;
   std::vector<Row> rows_;
   size_t row_ = 0;
 };

@@ -231,18 +231,20 @@ fs::path make_private_folder(const std::string& name) {
 
 void check_outputs(const std::vector<GivenFile>& outputs, const std::vector<GivenFile>& inputs) {
   for (auto output = outputs.begin(); output != outputs.end(); ++output) {
+    for (auto other = outputs.begin(); other != output; ++other) {
+      const bool both_stdout = output->path == "-" && other->path == "-";
+      const bool both_files = is_a_file(*output) && is_a_file(*other);
+      if (!both_stdout && !(both_files && is_same_file(output->path, other->path))) continue;
+      throw ConfigError(
+          fmt::format("{} and {} both write '{}'", other->flag, output->flag, output->path.string()),
+          "Give each a file of its own.");
+    }
     if (!is_a_file(*output)) continue;
     for (const GivenFile& input : inputs) {
       if (!is_a_file(input) || !is_same_file(output->path, input.path)) continue;
       throw ConfigError(fmt::format("{} '{}' is {} too, which would be lost", output->flag,
                                     output->path.string(), input.flag),
                         "Choose another file to write to.");
-    }
-    for (auto other = outputs.begin(); other != output; ++other) {
-      if (!is_a_file(*other) || !is_same_file(output->path, other->path)) continue;
-      throw ConfigError(
-          fmt::format("{} and {} both write '{}'", other->flag, output->flag, output->path.string()),
-          "Give each a file of its own.");
     }
     check_writable(*output);
   }
@@ -274,6 +276,11 @@ std::string read_file(const fs::path& path) {
     if (text.size() + static_cast<size_t>(count) > kMostBytes) refuse("it holds more than 2 GiB");
     text.append(part.data(), static_cast<size_t>(count));
   }
+}
+
+NamedText read_given(const fs::path& path) {
+  if (path == "-") return {"standard input", read_file("/dev/stdin")};
+  return {path.string(), read_file(path)};
 }
 
 FileEnds read_ends(const fs::path& path, size_t most) {

@@ -50,6 +50,15 @@ std::filesystem::path make_private_folder(const std::string& name);
 /// of more than 2 GiB and devices without an end are refused.
 std::string read_file(const std::filesystem::path& path);
 
+/// A text, and the name that messages give it.
+struct NamedText {
+  std::string name;
+  std::string text;
+};
+
+/// A file that the user names as read_file() gives it; "-" is standard input.
+NamedText read_given(const std::filesystem::path& path);
+
 /// The first line of a file of the system's (below /proc or /sys); empty where there is none.
 std::string first_line(const std::filesystem::path& path);
 

@@ -74,7 +74,7 @@ void append(std::string& text, const Json& value, size_t depth) {
 void JsonNode::refuse(std::string_view expected) const {
   throw Error(fmt::format("'{}': {} is {}, expected {}", file_, path_.empty() ? "the file's content" : path_,
                           shown(value_), expected),
-              "The file was changed, or another program wrote it; docs/json.md describes every key.");
+              "The file was changed, or another program wrote it.");
 }
 
 bool JsonNode::missing() const {

@@ -213,10 +213,14 @@ UniqueFd connect_tcp(const std::string& host, int port, Clock::time_point deadli
   // is taken.
   for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next, --left) {
     UniqueFd fd(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!fd) {
+      error = errno;
+      continue;
+    }
     const bool bound = own == nullptr || own->ai_family != address->ai_family ||
                        ::bind(fd.get(), own->ai_addr, own->ai_addrlen) == 0;
     const Clock::time_point now = Clock::now();
-    error = fd && bound ? connect_until(fd.get(), *address, now + (deadline - now) / left) : errno;
+    error = bound ? connect_until(fd.get(), *address, now + (deadline - now) / left) : errno;
     if (error == 0 && met_itself(fd.get())) error = ECONNREFUSED;
     if (error == 0) {
       set_nodelay(fd.get());

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/file.h"
 #include "lockstep/base/json_codec.h"
 #include "lockstep/base/units.h"
 #include "lockstep/collectives/operations.h"
@@ -63,12 +62,6 @@ bool is_record(std::string_view text) {
   return text.starts_with(kBeginning);
 }
 
-bool is_record_file(const std::filesystem::path& path) {
-  std::error_code unreadable;
-  return std::filesystem::is_regular_file(path, unreadable) &&
-         is_record(read_ends(path, kBeginning.size()).first);
-}
-
 Record from_json(std::string_view text, std::string_view name) {
   const nlohmann::json document = parse_json(text, name, "Give a file of lockstep collectives --json FILE.");
   const JsonNode root(document, name);
@@ -92,10 +85,6 @@ Record from_json(std::string_view text, std::string_view name) {
       rows[i]["iteration_s"].refuse("times above 0 seconds");
   }
   return record;
-}
-
-Record read_record(const std::filesystem::path& path) {
-  return from_json(read_file(path), path.string());
 }
 
 }  // namespace lockstep::collectives

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -97,11 +96,9 @@ std::string to_json(const Record& record);
 
 /// Whether a text is that of to_json(), by its beginning.
 bool is_record(std::string_view text);
-bool is_record_file(const std::filesystem::path& path);
 
 /// Throws Error that names `name` and the place for text that to_json() did not write, for a row without a
 /// time or with one that is not a number, and for a file without rows.
 Record from_json(std::string_view text, std::string_view name);
-Record read_record(const std::filesystem::path& path);
 
 }  // namespace lockstep::collectives

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/file.h"
 #include "lockstep/base/json_codec.h"
 #include "lockstep/links/findings.h"
 #include "lockstep/measure/series.h"
@@ -73,10 +72,8 @@ std::string to_json(const Record& record) {
   return json_text(encode_after({{"schema", kSchema}, {"schema_version", kSchemaVersion}}, record));
 }
 
-bool is_record_file(const std::filesystem::path& path) {
-  std::error_code unreadable;
-  return std::filesystem::is_regular_file(path, unreadable) &&
-         read_ends(path, kBeginning.size()).first.starts_with(kBeginning);
+bool is_record(std::string_view text) {
+  return text.starts_with(kBeginning);
 }
 
 Record from_json(std::string_view text, std::string_view name) {
@@ -90,10 +87,6 @@ Record from_json(std::string_view text, std::string_view name) {
   check(root, record);
   summarize(record);
   return record;
-}
-
-Record read_record(const std::filesystem::path& path) {
-  return from_json(read_file(path), path.string());
 }
 
 }  // namespace lockstep::links

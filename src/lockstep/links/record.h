@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -94,12 +93,11 @@ void summarize(Record& record);
 
 std::string to_json(const Record& record);
 
-/// Whether a file is one of to_json(), by its beginning.
-bool is_record_file(const std::filesystem::path& path);
+/// Whether a text is that of to_json(), by its beginning.
+bool is_record(std::string_view text);
 
 /// Throws Error that names `name` and the place for text that to_json() did not write, or whose numbers
 /// cannot be.
 Record from_json(std::string_view text, std::string_view name);
-Record read_record(const std::filesystem::path& path);
 
 }  // namespace lockstep::links

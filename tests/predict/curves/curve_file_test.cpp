@@ -81,8 +81,8 @@ TEST_F(CurveFileTest, wrong_tables_are_refused_with_file_and_line) {
   for (const char* rate : {"nan", "-5", "inf", "0"})
     EXPECT_THAT(refusal_of(std::string("curve,gpus,images_per_s\na,1,") + rate + "\n"), HasSubstr("line 2"));
   EXPECT_THAT(refusal_of("curve,gpus,images_per_s\na,1.5,10\n"), HasSubstr("gpus takes a whole number"));
-  EXPECT_THAT(refusal_of("curve,gpus,images_per_s\na,1\n"),
-              HasSubstr("line 2: 2 fields, but line 1 names 3 columns"));
+  EXPECT_THAT(refusal_of("\ncurve,gpus,images_per_s\na,1\n"),
+              HasSubstr("line 3: 2 fields, but line 2 names 3 columns"));
   EXPECT_THAT(refusal_of("curve,gpus,nodes,images_per_s\na,1,2,5\n"), HasSubstr("2 nodes for 1 GPUs"));
 }
 

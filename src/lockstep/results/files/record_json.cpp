@@ -270,8 +270,8 @@ RunRecord from_json(std::string_view text, std::string_view name) {
 }
 
 RunRecord read_record(const std::filesystem::path& path) {
-  const bool given = path != "-";
-  return from_json(read_file(given ? path : "/dev/stdin"), given ? path.string() : "standard input");
+  const NamedText file = read_given(path);
+  return from_json(file.text, file.name);
 }
 
 std::string to_json(const TrainingRecord& record) {

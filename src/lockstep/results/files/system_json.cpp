@@ -103,14 +103,17 @@ System system_from_json(std::string_view text, std::string_view name) {
   return system;
 }
 
-System read_system(const std::filesystem::path& path) {
-  const std::string text = read_file(path);
+System system_from_text(std::string_view text, std::string_view name) {
   // XML begins with <; anything else is read as JSON, whose errors explain themselves.
   const size_t first = text.find_first_not_of(" \t\r\n");
   if (first != std::string::npos && text[first] == '<') {
-    return topology::system_from_xml(std::string_view(text).substr(first), path.string());
+    return topology::system_from_xml(text.substr(first), name);
   }
-  return system_from_json(text, path.string());
+  return system_from_json(text, name);
+}
+
+System read_system(const std::filesystem::path& path) {
+  return system_from_text(read_file(path), path.string());
 }
 
 }  // namespace results

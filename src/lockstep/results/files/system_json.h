@@ -29,8 +29,9 @@ std::string system_to_json(const System& system);
 /// The system that system_to_json wrote. Errors as from_json's.
 System system_from_json(std::string_view text, std::string_view name);
 
-/// A recorded system: of system_to_json, or XML of hwloc's lstopo. Throws Error that names the file also when
-/// it cannot be read.
+/// A recorded system: of system_to_json, or XML of hwloc's lstopo.
+System system_from_text(std::string_view text, std::string_view name);
+/// The same for a file. Throws Error that names it also when it cannot be read.
 System read_system(const std::filesystem::path& path);
 
 }  // namespace results

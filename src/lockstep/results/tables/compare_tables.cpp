@@ -65,6 +65,7 @@ std::string ratio_text(const Comparison& row) {
 }
 
 std::string verdict_sentence(const Comparison& row) {
+  if (row.base_s == 0) return fmt::format("cannot be judged: {}.", row.reason);
   const std::string threshold = fmt::format("{:g} %", 100 * row.options.threshold);
   switch (measure::certainty_of(row)) {
     case Certainty::kDiffers: {
@@ -86,14 +87,12 @@ std::string verdict_sentence(const Comparison& row) {
 std::string end_text(const Diff& diff, const Turns& turns) {
   std::string text = fmt::format("Ended after {} launch{} of each side, in {}", turns.pairs,
                                  turns.pairs == 1 ? "" : "es", format_duration(turns.elapsed_s));
-  const bool certain = std::ranges::none_of(
-      diff.rows, [](const DiffRow& row) { return measure::certainty_of(row.verdict) == Certainty::kOpen; });
   if (turns.end == TurnsEnd::kInterrupted) text += ", by a signal";
   if (turns.end == TurnsEnd::kFailed) text += ", since a launch failed";
   if (turns.end == TurnsEnd::kMostLaunches) text += ", the most that --max-launches allows";
   if (turns.end == TurnsEnd::kMaxTime) text += ", since --max-time leaves no time for two more";
   text += ".";
-  if (!certain) {
+  if (!diff.is_certain()) {
     text +=
         " For certainty allow more launches (--max-launches, --max-time), keep the machine free of other "
         "work, or be content with a larger --threshold.";

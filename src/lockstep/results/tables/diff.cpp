@@ -278,6 +278,17 @@ int Diff::rows_over_launches() const {
   return static_cast<int>(std::ranges::count_if(rows, &DiffRow::over_launches));
 }
 
+int Diff::judged_rows() const {
+  return static_cast<int>(std::ranges::count_if(
+      rows, [](const DiffRow& row) { return row.over_launches() && row.verdict.p.has_value(); }));
+}
+
+bool Diff::is_certain() const {
+  return std::ranges::none_of(rows, [](const DiffRow& row) {
+    return row.verdict.base_s > 0 && measure::certainty_of(row.verdict) == measure::Certainty::kOpen;
+  });
+}
+
 Diff compare_records(const RunRecord& base, const RunRecord& test, const DiffOptions& options) {
   const RowMatching matching = match_rows(base, test);
   Diff diff{matching, options};

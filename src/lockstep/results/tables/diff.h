@@ -72,8 +72,13 @@ struct Diff : RecordDifferences {
   bool one_after_the_other = false;
 
   int regressions() const;
-  /// Number of rows that could turn out to be regressions: two launches or more on both sides.
+  /// Number of rows with two launches or more on both sides.
   int rows_over_launches() const;
+  /// Those of them with steps enough for the decisive percentile: a gate looks at no others.
+  int judged_rows() const;
+  /// Whether each row that has the decisive percentile is certain, so that more launches would decide
+  /// nothing.
+  bool is_certain() const;
 };
 
 /// Compares the rows of two records that belong together (docs/measuring.md, "Comparison of two runs"). One

@@ -278,9 +278,10 @@ void add_summary(Document& document, const Diff& diff) {
   }
   document.add(Remark{"", counts_text(diff), true});
   const std::string all = regressions.empty() ? "none." : fmt::format("{}.", fmt::join(regressions, ", "));
-  document.add(
-      Remark{fmt::format("Regressions beyond {:g} %: ", 100 * diff.options.threshold),
-             diff.rows_over_launches() == 0 ? "cannot be told from a single launch on a side." : all});
+  document.add(Remark{fmt::format("Regressions beyond {:g} %: ", 100 * diff.options.threshold),
+                      diff.rows_over_launches() == 0 ? "cannot be told from a single launch on a side."
+                      : diff.judged_rows() == 0      ? "cannot be told."
+                                                     : all});
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/results/tables/document.h"
+
 namespace lockstep::results {
 namespace {
 
@@ -45,6 +47,10 @@ std::string share_text(const std::optional<double>& share) {
   const double percent = *share * 100;
   // The space is U+00A0, which does not break.
   return grouped_text(percent, std::abs(percent) < 9.95 && percent != 0 ? 1 : 0) + "\u00A0%";
+}
+
+std::string signed_percent_text(const std::optional<double>& share, int digits) {
+  return share && std::isfinite(*share) ? fmt::format("{:+.{}f} %", 100 * *share, digits) : kNoValue;
 }
 
 TimeUnit time_unit(double seconds) {

@@ -22,6 +22,9 @@ std::string grouped_text(double value, int decimals);
 /// "71 %", or with one decimal below 10, "3.4 %"; the space does not break.
 std::string share_text(const std::optional<double>& share);
 
+/// "+1.2 %", or "-".
+std::string signed_percent_text(const std::optional<double>& share, int digits = 1);
+
 /// Unit in which times around `seconds` read well.
 struct TimeUnit {
   std::string_view name;
