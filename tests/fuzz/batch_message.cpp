@@ -9,7 +9,7 @@
 
 namespace lockstep::fuzz {
 
-bool reads(std::string_view text) {
+bool reads_batch_message(std::string_view text) {
   const feed::WantedBatch wanted{.shape = {.batch = 2, .channels = 3, .image_size = 4}, .classes = 10};
   // A copy of its own length, so that a step beyond its end is seen.
   const std::vector<char> message(text.begin(), text.end());

@@ -7,6 +7,6 @@
 
 // NOLINTNEXTLINE(readability-identifier-naming): libFuzzer looks for this name.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  lockstep::fuzz::reads({reinterpret_cast<const char*>(data), size});
+  lockstep::fuzz::LOCKSTEP_READER({reinterpret_cast<const char*>(data), size});
   return 0;
 }

@@ -20,7 +20,7 @@ void show(std::string_view file, const data::DecodeOptions& options, const data:
 
 }  // namespace
 
-bool reads(std::string_view text) {
+bool reads_image_file(std::string_view text) {
   data::Dice dice(text.size());
   const auto any_part = [&](data::Dimensions image) { return data::random_resized_view(image, dice); };
   try {

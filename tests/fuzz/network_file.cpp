@@ -8,7 +8,7 @@
 namespace lockstep::fuzz {
 
 /// A description after "d", or a graph after "g", among entries that are whole but for that.
-bool reads(std::string_view text) {
+bool reads_network_file(std::string_view text) {
   static const std::map<std::string, std::string> good = network_file::small_entries();
   if (!text.starts_with('d') && !text.starts_with('g')) return false;
   std::map<std::string, std::string> entries = good;

@@ -12,7 +12,7 @@
 
 namespace lockstep::fuzz {
 
-bool reads(std::string_view text) {
+bool reads_result_file(std::string_view text) {
   results::RunRecord record;
   try {
     record = results::from_json(text, "result.json");

@@ -35,7 +35,7 @@ bool is_read(const Action& action) {
 
 }  // namespace
 
-bool reads(std::string_view text) {
+bool reads_sample_file(std::string_view text) {
   const bool images = is_read([&] { read_all(data::parse_idx_images(text, "images")); });
   const bool labels = is_read([&] { data::parse_idx_labels(text, "labels"); });
   const bool cifar10 = is_read([&] {

@@ -17,7 +17,7 @@ void check(const data::StoredTensor& tensor, uint64_t file_bytes) {
 
 }  // namespace
 
-bool reads(std::string_view text) {
+bool reads_tensor_file(std::string_view text) {
   try {
     // The first bytes tell the formats apart, as the names of files do elsewhere.
     if (text.starts_with("\x93")) {

@@ -10,7 +10,7 @@
 
 namespace lockstep::fuzz {
 
-bool reads(std::string_view text) {
+bool reads_trace_file(std::string_view text) {
   try {
     const recordings::KinetoTrace trace = recordings::parse_kineto_trace(text, "trace.json");
     if (trace.events.empty()) return false;
