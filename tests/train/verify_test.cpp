@@ -138,7 +138,8 @@ TEST_P(VerifyTest, clipped_gradients_are_those_of_the_joint_batch) {
   train::SweepOptions sweep = sweep_of(GetParam());
   sweep.common.grad_clip = 0.05;
   if (GetParam().strategy == "bsp") {
-    EXPECT_THROW(train::plan_rows(sweep), ConfigError);
+    // No joint batch to compare with: plan_job() refuses the row.
+    EXPECT_FALSE(train::traits_of(train::plan_rows(sweep).back()).updates_from_combined_gradients);
   } else {
     expect_right(sweep);
   }
