@@ -13,7 +13,6 @@
 #include "lockstep/base/plain_text.h"
 #include "lockstep/base/tcp_socket.h"
 #include "lockstep/base/units.h"
-#include "lockstep/launch/child_process.h"
 
 #include "console.h"
 
@@ -52,7 +51,7 @@ bool BenchLauncher::launch(const TurnSide& side, const std::function<std::string
   const size_t log_begin = size_of(log_);
   const double began_s = now_s();
   const launch::ChildEnd end = launch::run_child({kThisProgram, side.command, {}, log.get(), log.get()},
-                                                 [&] { draw(side, state, now_s() - began_s); });
+                                                 signals_, [&] { draw(side, state, now_s() - began_s); });
   if (end.interrupted_by) {
     interrupted_by_ = end.interrupted_by;
     return false;

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "lockstep/launch/child_process.h"
+
 #include "flags.h"
 
 namespace lockstep::cli {
@@ -43,6 +45,7 @@ class BenchLauncher {
 
   std::filesystem::path log_;
   std::string most_;
+  launch::SignalPipe signals_{launch::kPassedOn};
   size_t launches_ = 0;
   std::optional<int> interrupted_by_;
 };

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
@@ -21,7 +20,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/tcp_socket.h"
-#include "lockstep/launch/signals.h"
 
 namespace lockstep::launch {
 namespace {
@@ -97,8 +95,6 @@ constexpr int kTick_ms = 100;
   if (::getppid() == ward) ::kill(ward, SIGKILL);
   ::_exit(0);
 }
-
-constexpr std::initializer_list<int> kPassedOn{SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGTSTP};
 
 /// Stops the child with this process, as Ctrl-Z asks; both go on after `fg`.
 void stop_with_child(pid_t child) {
@@ -191,6 +187,10 @@ pid_t start_child(const ChildCommand& command) {
 
 ChildEnd run_child(const ChildCommand& command, const std::function<void()>& tick) {
   SignalPipe signals(kPassedOn);
+  return run_child(command, signals, tick);
+}
+
+ChildEnd run_child(const ChildCommand& command, SignalPipe& signals, const std::function<void()>& tick) {
   const pid_t pid = start_child(command);
   ChildGuard child(pid);
   ChildEnd end;

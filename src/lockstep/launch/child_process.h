@@ -1,14 +1,18 @@
 #pragma once
 
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <sys/types.h>
+
+#include "lockstep/launch/signals.h"
 
 namespace lockstep::launch {
 
@@ -45,6 +49,10 @@ struct ChildEnd {
 /// passed on to a child in the terminal, which has it already. Call in the main thread, one call at a time.
 /// Throws Error if the program cannot be started.
 ChildEnd run_child(const ChildCommand& command, const std::function<void()>& tick = {});
+
+inline constexpr std::initializer_list<int> kPassedOn{SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGTSTP};
+/// The same for one of several programs, between which `signals`, those of kPassedOn, wait for the next one.
+ChildEnd run_child(const ChildCommand& command, SignalPipe& signals, const std::function<void()>& tick);
 
 /// The path of the program in PATH; empty if it is not there.
 std::string find_program(const std::string& name);
