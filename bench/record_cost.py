@@ -16,9 +16,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 
-PROGRAM = Path(__file__).resolve().parents[1] / "build" / "lockstep"
+from vs_python import ROOT, ratio_interval
+
+PROGRAM = ROOT / "build" / "lockstep"
 
 TRAINING = """
 import statistics, sys, time, torch
@@ -35,10 +36,6 @@ for _ in range(steps):
     ends.append(time.perf_counter())
 print(statistics.median(b - a for a, b in zip(ends[steps // 3 :], ends[steps // 3 + 1 :])))
 """
-
-# Student's 97.5 % quantiles by degrees of freedom; more than 30 count as 30.
-QUANTILES = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10,
-             2.09, 2.09, 2.08, 2.07, 2.07, 2.06, 2.06, 2.06, 2.05, 2.05, 2.05, 2.04)  # fmt: skip
 
 
 def main() -> None:
@@ -67,11 +64,10 @@ def main() -> None:
             ratios.append(math.log(seconds["recorded"] / seconds["bare"]))
             bare_s.append(seconds["bare"])
             print(f"pair {pair + 1}: {100 * math.expm1(ratios[-1]):+.2f} %", file=sys.stderr)
-    mean = statistics.mean(ratios)
-    half = QUANTILES[min(len(ratios) - 1, 30) - 1] * statistics.stdev(ratios) / math.sqrt(len(ratios))
+    mean, low, high = (100 * (ratio - 1) for ratio in ratio_interval(ratios))
     print(
-        f"recorded / bare: {100 * math.expm1(mean):+.2f} % [{100 * math.expm1(mean - half):+.2f}, "
-        f"{100 * math.expm1(mean + half):+.2f}] of {1e3 * statistics.median(bare_s):.3f} ms a step, {len(ratios)} pairs"
+        f"recorded / bare: {mean:+.2f} % [{low:+.2f}, {high:+.2f}] of {1e3 * statistics.median(bare_s):.3f} ms a step, "
+        f"{len(ratios)} pairs"
     )
 
 

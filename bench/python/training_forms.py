@@ -313,23 +313,6 @@ def gan_of_five():
     gan(critic_steps=5)
 
 
-def fused_in_backward():
-    """Optimizers that step inside of backward, one for each parameter, as for large language models."""
-    model = network()
-    optimizers = {parameter: torch.optim.SGD([parameter], lr=0.01) for parameter in model.parameters()}
-
-    def update(parameter):
-        if dist.is_initialized():
-            dist.all_reduce(parameter.grad)
-        optimizers[parameter].step()
-        optimizers[parameter].zero_grad()
-
-    for parameter in model.parameters():
-        parameter.register_post_accumulate_grad_hook(update)
-    for inputs, labels in loader_of(16 * STEPS):
-        functional.cross_entropy(model(inputs), labels).backward()
-
-
 def zero_redundancy():
     from torch.distributed.optim import ZeroRedundancyOptimizer
 

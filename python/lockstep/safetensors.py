@@ -78,19 +78,3 @@ def write(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
-
-
-def read(path: str | os.PathLike) -> dict[str, torch.Tensor]:
-    """The tensors of a file by name."""
-    types = {name: dtype for dtype, name in TYPES.items()}
-    content = bytearray(Path(path).read_bytes())
-    values = 8 + int.from_bytes(content[:8], "little")
-    tensors = {}
-    for name, entry in json.loads(content[8:values]).items():
-        if name == "__metadata__":
-            continue
-        first, end = entry["data_offsets"]
-        dtype = types[entry["dtype"]]
-        flat = torch.frombuffer(content[values + first : values + end], dtype=dtype) if end > first else torch.empty(0, dtype=dtype)
-        tensors[name] = flat.reshape(entry["shape"])
-    return tensors

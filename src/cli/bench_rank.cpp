@@ -3,8 +3,6 @@
 #include <iterator>
 #include <optional>
 
-#include <fmt/format.h>
-
 #include "lockstep/base/json_codec.h"
 #include "lockstep/comm/listening_address.h"
 #include "lockstep/launch/step_board.h"

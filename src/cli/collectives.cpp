@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstdlib>
-#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

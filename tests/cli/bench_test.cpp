@@ -1,5 +1,3 @@
-#include <fstream>
-#include <sstream>
 #include <thread>
 
 #include <gmock/gmock.h>

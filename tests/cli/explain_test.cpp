@@ -16,7 +16,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::Not;
 
 std::vector<std::string> bench_command(const std::vector<std::string>& more) {
   std::vector<std::string> command{"lockstep", "bench", "--model",   "lenet5",

@@ -16,7 +16,6 @@ namespace lockstep {
 namespace {
 
 using testing::AllOf;
-using testing::ElementsAre;
 using testing::Field;
 using testing::HasSubstr;
 

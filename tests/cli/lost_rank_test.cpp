@@ -15,7 +15,6 @@ namespace lockstep {
 namespace {
 
 using testing::HasSubstr;
-using testing::MatchesRegex;
 
 /// A bench whose first network is measured in a moment and whose second would take minutes.
 class LostRankTest : public testing::Test {

@@ -1,7 +1,5 @@
-#include <filesystem>
 #include <fstream>
 #include <functional>
-#include <limits>
 #include <regex>
 
 #include <gmock/gmock.h>

@@ -1,7 +1,5 @@
 #include "lockstep/collectives/measure.h"
 
-#include <mutex>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

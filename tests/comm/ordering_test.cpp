@@ -1,4 +1,3 @@
-#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>

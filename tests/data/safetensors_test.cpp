@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 
 #include "data/files.h"

@@ -5,8 +5,6 @@
 
 #include <gmock/gmock.h>
 
-#include "lockstep/base/error.h"
-
 #include "data/files.h"
 #include "data/messages.h"
 #include "data/tensor_bytes.h"

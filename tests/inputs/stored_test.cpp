@@ -5,7 +5,6 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 
-#include "lockstep/base/error.h"
 #include "lockstep/inputs/dataset.h"
 
 #include "data/files.h"

@@ -1,6 +1,5 @@
 // The surroundings of convolutions: pooling, linear layers, joints, and the layout itself.
 
-#include <functional>
 #include <limits>
 #include <vector>
 

@@ -1,5 +1,4 @@
 #include <csignal>
-#include <filesystem>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

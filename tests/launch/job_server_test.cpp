@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <fstream>
 #include <future>
-#include <thread>
 #include <utility>
 
 #include <gmock/gmock.h>

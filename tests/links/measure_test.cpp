@@ -1,6 +1,5 @@
 #include "lockstep/links/measure.h"
 
-#include <map>
 #include <mutex>
 #include <set>
 

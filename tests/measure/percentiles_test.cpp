@@ -1,6 +1,5 @@
 #include "lockstep/measure/percentiles.h"
 
-#include <cmath>
 #include <limits>
 #include <vector>
 

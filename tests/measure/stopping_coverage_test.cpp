@@ -8,7 +8,6 @@ namespace lockstep::measure {
 namespace {
 
 using synthetic::CoverageOfBoth;
-using synthetic::Series;
 
 class StoppingCoverageTest : public testing::TestWithParam<std::tuple<double, double, bool>> {};
 

@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

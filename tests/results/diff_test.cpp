@@ -22,7 +22,6 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
-using testing::StartsWith;
 
 /// A row of `launches` launches, all ranks alike, drawn from `random`.
 Run drawn_run(const std::string& strategy, int ranks, const measure::synthetic::Launches& plan,

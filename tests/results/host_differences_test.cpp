@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 
+#include "lockstep/base/file.h"
 #include "lockstep/results/files/record_json.h"
 #include "lockstep/results/files/system_json.h"
 #include "lockstep/results/record/machine_warnings.h"
@@ -20,7 +21,7 @@ class HostsWithGpus : public testing::Test {
  protected:
   HostsWithGpus() {
     Machine machine;
-    machine.map = read_system(std::string(LOCKSTEP_GOLDEN) + "/topology/v100x8.json").map;
+    machine.map = system_from_json(read_file(LOCKSTEP_GOLDEN "/topology/v100x8.json"), "v100x8").map;
     machine.map.driver_version = "580.65.06";
     for (const char* host : {"node1", "node2", "node3"}) {
       machine.host = host;

@@ -1,6 +1,5 @@
 #include "lockstep/results/record/summarize.h"
 
-#include <cmath>
 #include <limits>
 
 #include <gmock/gmock.h>

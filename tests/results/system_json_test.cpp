@@ -40,10 +40,8 @@ TEST(SystemJsonTest, the_recorded_files_are_as_it_writes_them) {
 }
 
 TEST(SystemJsonTest, the_kind_of_a_file_is_seen_by_its_content) {
-  const std::string folder = std::string(LOCKSTEP_GOLDEN) + "/topology/";
-  EXPECT_EQ(read_system(folder + "two_sockets.xml").packages.size(), 2u);
-  EXPECT_EQ(read_system(folder + "v100x8.json").map.gpus(), 8);
-  EXPECT_THROW(read_system(folder + "missing.json"), Error);
+  EXPECT_EQ(system_from_text(recorded_text("two_sockets.xml"), "a").packages.size(), 2u);
+  EXPECT_EQ(system_from_text(recorded_text("v100x8.json"), "b").map.gpus(), 8);
 }
 
 /// The error for the 8-V100 file after `change`.

@@ -1,7 +1,6 @@
 #include "lockstep/results/files/trace.h"
 
 #include <map>
-#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,3 @@
-#include <numeric>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

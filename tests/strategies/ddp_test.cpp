@@ -4,7 +4,6 @@
 #include "lockstep/base/units.h"
 #include "lockstep/comm/backend.h"
 #include "lockstep/comm/store.h"
-#include "lockstep/strategies/catalog.h"
 
 #include "strategies/recording_communicator.h"
 #include "strategies/trained_replica.h"

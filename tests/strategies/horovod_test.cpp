@@ -3,8 +3,6 @@
 #include <barrier>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <numeric>
 #include <semaphore>
 #include <thread>
 
@@ -18,7 +16,6 @@
 #include "lockstep/comm/store.h"
 #include "lockstep/launch/threads.h"
 #include "lockstep/strategies/buckets.h"
-#include "lockstep/strategies/catalog.h"
 #include "lockstep/strategies/negotiator.h"
 
 #include "strategies/recording_communicator.h"

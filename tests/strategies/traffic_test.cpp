@@ -1,8 +1,6 @@
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <map>
-#include <mutex>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

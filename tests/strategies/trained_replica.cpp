@@ -1,7 +1,5 @@
 #include "strategies/trained_replica.h"
 
-#include <cstring>
-
 #include <ATen/Parallel.h>
 
 #include "lockstep/comm/backend.h"

@@ -1,7 +1,5 @@
 #include "lockstep/train/rows/tune.h"
 
-#include <mutex>
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

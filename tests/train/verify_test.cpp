@@ -2,7 +2,6 @@
 
 #include "lockstep/train/verify/verify.h"
 
-#include <functional>
 #include <map>
 #include <set>
 

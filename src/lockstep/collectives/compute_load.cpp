@@ -1,6 +1,5 @@
 #include "lockstep/collectives/compute_load.h"
 
-#include <algorithm>
 #include <array>
 #include <mutex>
 

@@ -1,7 +1,6 @@
 #include "lockstep/collectives/measure.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <memory>
 #include <vector>

@@ -17,8 +17,6 @@ namespace lockstep::kernels {
 namespace {
 
 using cuda_kernels::KernelsPluginV1;
-using cuda_kernels::NormBackward;
-using cuda_kernels::NormForward;
 using cuda_kernels::Number;
 using cuda_kernels::Shape;
 using torch::autograd::AutogradContext;

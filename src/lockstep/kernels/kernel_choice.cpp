@@ -1,8 +1,5 @@
 #include "lockstep/kernels/kernel_choice.h"
 
-#include <fmt/format.h>
-
-#include "lockstep/cuda_kernels/plugin.h"
 #include "lockstep/kernels/onednn/instruction_set.h"
 
 namespace lockstep::kernels {

@@ -1,6 +1,5 @@
 #include "lockstep/kernels/norm_loops.h"
 
-#include "lockstep/kernels/image_layout.h"
 #include "lockstep/kernels/lanes.h"
 #include "lockstep/kernels/onednn/instruction_set.h"
 

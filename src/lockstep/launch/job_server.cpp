@@ -1,7 +1,6 @@
 #include "lockstep/launch/job_server.h"
 
 #include <algorithm>
-#include <functional>
 
 #include <fmt/format.h>
 #include <poll.h>

@@ -7,7 +7,6 @@
 #include <iterator>
 #include <optional>
 #include <random>
-#include <thread>
 
 #include <fmt/format.h>
 #include <unistd.h>

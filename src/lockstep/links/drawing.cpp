@@ -8,7 +8,6 @@
 #include "lockstep/links/findings.h"
 #include "lockstep/links/host_drawing.h"
 #include "lockstep/links/report.h"
-#include "lockstep/results/tables/numbers.h"
 
 namespace lockstep::links {
 namespace {
@@ -73,23 +72,25 @@ std::vector<Pair> worst_first(const Record& record) {
   return pairs;
 }
 
-/// Draws hosts below one another, with `ranks_of` ranks each, and their y. Returns the lower edge.
-double draw_hosts(Canvas& canvas, const std::vector<const System*>& systems,
-                  const std::vector<std::string>& names, const std::vector<size_t>& ranks, double width,
-                  std::vector<double>& tops, std::vector<Shade>& shades) {
+struct DrawnHost {
+  const System& system;
+  std::string name;
+  size_t ranks = 0;
+  /// Where its next rank lies; draw_hosts sets the first.
+  double rank_y = 0;
+};
+
+/// Draws hosts below one another. Returns the lower edge.
+double draw_hosts(Canvas& canvas, std::vector<DrawnHost>& hosts, double width, std::vector<Shade>& shades) {
   double y = 0;
   std::string shown;
-  for (size_t i = 0; i < systems.size(); ++i) {
-    const std::string hardware = hardware_of(*systems[i]);
-    const bool brief = i > 0 && hardware == shown;
-    HostDrawing host(canvas, *systems[i], width);
-    tops.push_back(y);
-    y = host.draw(y, title_of(*systems[i], names[i]) + (brief ? ", as above" : ""), brief, ranks[i]) +
-        kHostGap;
+  for (DrawnHost& host : hosts) {
+    const std::string hardware = hardware_of(host.system);
+    const bool brief = hardware == shown;
+    host.rank_y = y + (kPad + kRankStep) / 2;
+    const std::string title = title_of(host.system, host.name) + (brief ? ", as above" : "");
+    y = HostDrawing(canvas, host.system, width, shades).draw(y, title, brief, host.ranks) + kHostGap;
     shown = hardware;
-    for (const Shade& shade : host.shades()) {
-      if (std::ranges::find(shades, shade.label, &Shade::label) == shades.end()) shades.push_back(shade);
-    }
   }
   return y;
 }
@@ -104,10 +105,10 @@ double draw_gpu_legend(Canvas& canvas, double y, std::vector<Shade> shades) {
 
 plots::Chart drawing(const topology::System& system, const plots::ChartForm& form) {
   Canvas canvas(form.id);
-  std::vector<double> tops;
   std::vector<Shade> shades;
   const std::string name = system.host.empty() ? "host" : system.host;
-  double y = draw_hosts(canvas, {&system}, {name}, {0}, form.width, tops, shades);
+  std::vector<DrawnHost> hosts = {{system, name}};
+  double y = draw_hosts(canvas, hosts, form.width, shades);
   y += draw_gpu_legend(canvas, y, shades);
   return plots::drawn({.title = "What " + name + " looks like",
                        .description = fmt::format("{}, {}.", counted(std::ssize(system.packages), "socket"),
@@ -118,24 +119,18 @@ plots::Chart drawing(const topology::System& system, const plots::ChartForm& for
 plots::Chart drawing(const Record& record, const plots::ChartForm& form) {
   Canvas canvas(form.id);
   const double arcs_width = form.width / 4, hosts_width = form.width - arcs_width;
-  std::vector<const System*> systems;
-  std::vector<std::string> names;
-  std::vector<size_t> ranks(record.hosts.size());
-  for (size_t i = 0; i < record.hosts.size(); ++i) {
-    systems.push_back(&record.hosts[i].system);
-    names.push_back(record.host_name(static_cast<int>(i)));
-  }
-  for (const Rank& rank : record.ranks) ++ranks[size_t(rank.host)];
-  std::vector<double> tops;
+  std::vector<DrawnHost> hosts;
+  for (size_t i = 0; i < record.hosts.size(); ++i)
+    hosts.push_back({record.hosts[i].system, record.host_name(static_cast<int>(i))});
+  for (const Rank& rank : record.ranks) ++hosts[size_t(rank.host)].ranks;
   std::vector<Shade> shades;
-  double y = draw_hosts(canvas, systems, names, ranks, hosts_width, tops, shades);
+  double y = draw_hosts(canvas, hosts, hosts_width, shades);
 
   std::vector<Point> ends;
-  std::vector<size_t> placed(record.hosts.size());
   for (const Rank& rank : record.ranks) {
-    const auto host = size_t(rank.host);
-    ends.push_back(
-        {hosts_width, tops[host] + kPad / 2 + (static_cast<double>(placed[host]++) + 0.5) * kRankStep});
+    double& rank_y = hosts[size_t(rank.host)].rank_y;
+    ends.push_back({hosts_width, rank_y});
+    rank_y += kRankStep;
   }
   const double tallest = ends.size() > 1 ? std::abs(ends.back().y - ends.front().y) : 1;
   const std::vector<Pair> pairs = worst_first(record);

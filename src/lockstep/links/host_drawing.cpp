@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/units.h"
-#include "lockstep/results/tables/numbers.h"
 
 namespace lockstep::links {
 namespace {

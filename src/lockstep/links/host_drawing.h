@@ -24,14 +24,12 @@ std::vector<plots::Point> arc(plots::Point from, plots::Point to, double depth);
 /// The sockets of a host, and its GPUs and network devices below them.
 class HostDrawing {
  public:
-  HostDrawing(plots::Canvas& canvas, const topology::System& system, double width)
-      : canvas_(canvas), system_(system), width_(width) {}
+  /// `shades` gains the kinds of links between GPUs that are drawn and that it lacks.
+  HostDrawing(plots::Canvas& canvas, const topology::System& system, double width, std::vector<Shade>& shades)
+      : canvas_(canvas), system_(system), width_(width), shades_(shades) {}
 
   /// From `top` on, with room for `ranks`; returns the lower edge. `brief`: only the title.
   double draw(double top, const std::string& title, bool brief, size_t ranks);
-
-  /// Kinds of links between GPUs that were drawn.
-  const std::vector<Shade>& shades() const { return shades_; }
 
  private:
   double socket_width() const;
@@ -46,7 +44,7 @@ class HostDrawing {
   plots::Canvas& canvas_;
   const topology::System& system_;
   double width_;
-  std::vector<Shade> shades_;
+  std::vector<Shade>& shades_;
 };
 
 }  // namespace lockstep::links

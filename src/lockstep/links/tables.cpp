@@ -8,7 +8,6 @@
 #include "lockstep/links/findings.h"
 #include "lockstep/links/report.h"
 #include "lockstep/plots/page.h"
-#include "lockstep/results/tables/numbers.h"
 
 namespace lockstep::links {
 namespace {

@@ -1,6 +1,5 @@
 #include "lockstep/links/wire.h"
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <thread>

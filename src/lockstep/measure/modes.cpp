@@ -1,6 +1,5 @@
 #include "lockstep/measure/modes.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <vector>

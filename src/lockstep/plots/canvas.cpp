@@ -1,7 +1,6 @@
 #include "lockstep/plots/canvas.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/format.h>
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,6 +16,33 @@ struct Described {
   std::string kind, group, group_ranks;
   int64_t bytes = 0;
 };
+
+/// "all-reduce" for "allreduce", "c10d::allreduce_", "ncclDevKernel_AllReduce_Sum_f32(...)"; "other" for what
+/// is no collective that has a name.
+std::string collective_kind(std::string_view name) {
+  std::string letters;
+  for (const char c : name) {
+    if (c >= 'A' && c <= 'Z') letters += static_cast<char>(c - 'A' + 'a');
+    if (c >= 'a' && c <= 'z') letters += c;
+  }
+  static constexpr std::array<std::pair<const char*, const char*>, 12> kKinds{
+      {{"allreduce", "all-reduce"},
+       {"reducescatter", "reduce-scatter"},
+       {"allgather", "all-gather"},
+       {"alltoall", "all-to-all"},
+       {"broadcast", "broadcast"},
+       {"barrier", "barrier"},
+       {"sendrecv", "send-receive"},
+       {"send", "send"},
+       {"recv", "receive"},
+       {"reduce", "reduce"},
+       {"gather", "gather"},
+       {"scatter", "scatter"}}};
+  for (const auto& [part, kind] : kKinds) {
+    if (letters.find(part) != std::string::npos) return kind;
+  }
+  return "other";
+}
 
 Described described(const KinetoTrace& trace, const Event& event) {
   Described found{.kind = collective_kind(trace.name_of(event)), .group = {}, .group_ranks = {}};
@@ -76,31 +102,6 @@ class Lanes {
 };
 
 }  // namespace
-
-std::string collective_kind(std::string_view name) {
-  std::string letters;
-  for (const char c : name) {
-    if (c >= 'A' && c <= 'Z') letters += static_cast<char>(c - 'A' + 'a');
-    if (c >= 'a' && c <= 'z') letters += c;
-  }
-  static constexpr std::array<std::pair<const char*, const char*>, 12> kKinds{
-      {{"allreduce", "all-reduce"},
-       {"reducescatter", "reduce-scatter"},
-       {"allgather", "all-gather"},
-       {"alltoall", "all-to-all"},
-       {"broadcast", "broadcast"},
-       {"barrier", "barrier"},
-       {"sendrecv", "send-receive"},
-       {"send", "send"},
-       {"recv", "receive"},
-       {"reduce", "reduce"},
-       {"gather", "gather"},
-       {"scatter", "scatter"}}};
-  for (const auto& [part, kind] : kKinds) {
-    if (letters.find(part) != std::string::npos) return kind;
-  }
-  return "other";
-}
 
 Launches::Launches(const KinetoTrace& trace) : trace_(trace) {
   for (size_t i = 0; i < trace.events.size(); ++i) {

@@ -32,10 +32,6 @@ struct Collective {
   int lane = 0;
 };
 
-/// "all-reduce" for "allreduce", "c10d::allreduce_", "ncclDevKernel_AllReduce_Sum_f32(...)"; "other" for what
-/// is no collective that has a name.
-std::string collective_kind(std::string_view name);
-
 /// All collectives in order of issue: kernels of NCCL where the trace has kernels, and what ran on the
 /// threads of Gloo and MPI.
 std::vector<Collective> collectives_of(const KinetoTrace& trace, int64_t origin_ns);

@@ -2,8 +2,6 @@
 
 #include <string>
 
-#include <fmt/format.h>
-
 #include "lockstep/base/error.h"
 
 namespace lockstep::replica {

@@ -1,7 +1,6 @@
 #include "lockstep/predict/jobs/job_profile.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include <gmock/gmock.h>

@@ -141,10 +141,6 @@ std::string without_source_place(std::string text) {
 
 }  // namespace
 
-Duration time_left(Deadline deadline, Duration least) {
-  return std::max(least, Duration(deadline - Clock::now()));
-}
-
 GlooDevice::GlooDevice(Store& store, const std::string& prefix, const ConnectOptions& options,
                        Deadline deadline) {
   address_ = listening_address(store, prefix, options, deadline);
@@ -178,7 +174,8 @@ double GlooDevice::cpu_s() const {
 }
 
 std::chrono::milliseconds milliseconds_left(Deadline deadline) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(time_left(deadline));
+  using std::chrono::milliseconds;
+  return std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(deadline - Clock::now()));
 }
 
 std::shared_ptr<gloo::Context> connect_gloo_context(Store& store, const std::string& prefix, int rank,

@@ -46,9 +46,7 @@ std::shared_ptr<gloo::Context> connect_gloo_context(Store& store, const std::str
 /// messages that may come from any rank go on waiting.
 void break_gloo_connections(gloo::Context& context) noexcept;
 
-/// Time left until `deadline`, at least `least`.
-Duration time_left(Deadline deadline, Duration least = Duration(0.001));
-/// The same in milliseconds, at least one.
+/// Time left until `deadline`, at least a millisecond.
 std::chrono::milliseconds milliseconds_left(Deadline deadline);
 
 /// Call from a catch block only. Throws the exception of lockstep's family that a Gloo exception stands for

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <vector>
 
 #include <fmt/format.h>
 #include <gloo/allgather.h>

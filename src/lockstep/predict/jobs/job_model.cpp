@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/units.h"
 #include "lockstep/measure/percentiles.h"
 
 namespace lockstep::predict {

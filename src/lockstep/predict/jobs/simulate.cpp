@@ -1,7 +1,6 @@
 #include "lockstep/predict/jobs/simulate.h"
 
 #include <algorithm>
-#include <numeric>
 #include <random>
 
 #include "lockstep/base/error.h"

@@ -87,13 +87,6 @@ double Spread::below(double x) const {
   return place / static_cast<double>(sorted_.size() - 1);
 }
 
-double expected_maximum(const Spread& spread, int ranks) {
-  constexpr int kPoints = 2000;
-  double sum = 0;
-  for (int i = 0; i < kPoints; ++i) sum += spread.quantile(std::pow((i + 0.5) / kPoints, 1.0 / ranks));
-  return sum / kPoints;
-}
-
 std::vector<double> maxima(const StepNoise& noise, const Placement& placement, int count) {
   const int per_host = std::min(placement.per_host, placement.ranks), hosts = placement.hosts();
   const std::vector<WeightedPart> parts = host_parts(noise.host, hosts);

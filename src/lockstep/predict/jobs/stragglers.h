@@ -35,10 +35,6 @@ struct StepNoise {
   Spread host;
 };
 
-/// E[max over N of x] = the integral of 1 - G(x)^N (below 0: of -G(x)^N), as the mean of the quantile
-/// function of the maximum, Q(u^(1/N)) over u.
-double expected_maximum(const Spread& spread, int ranks);
-
 /// `count` equally probable values of the largest noise of a job's ranks: P(max <= x) = (E over a host's part
 /// h of G(x - h)^per_host)^hosts.
 std::vector<double> maxima(const StepNoise& noise, const Placement& placement, int count);

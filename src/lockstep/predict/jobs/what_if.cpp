@@ -35,6 +35,14 @@ std::optional<double> number_before(const std::string& text, const char* unit) {
   return parse_number(text.substr(0, text.size() - std::string_view(unit).size()), kAboveZero);
 }
 
+/// Bytes per second of "25gbit", "500mbit"; 0 for any other text.
+double parse_bandwidth(const std::string& text) {
+  for (const auto& [unit, bits] : {std::pair{"gbit", 1e9}, {"mbit", 1e6}}) {
+    if (const auto number = number_before(text, unit)) return *number * bits / 8;
+  }
+  return 0;
+}
+
 /// Throws ConfigError where it is not known.
 double present_bandwidth(const JobModel& model, const Scenario& scenario, const std::string& change) {
   if (scenario.placement.ranks == 1)
@@ -46,13 +54,6 @@ double present_bandwidth(const JobModel& model, const Scenario& scenario, const 
 }
 
 }  // namespace
-
-double parse_bandwidth(const std::string& text) {
-  for (const auto& [unit, bits] : {std::pair{"gbit", 1e9}, {"mbit", 1e6}}) {
-    if (const auto number = number_before(text, unit)) return *number * bits / 8;
-  }
-  return 0;
-}
 
 Link parse_network(const std::string& text) {
   const size_t comma = text.find(',');

@@ -31,9 +31,6 @@ std::vector<ChangeEffect> effects_of(const JobModel& model, const Scenario& scen
 /// Changes worth a try for a job under the profile's strategy.
 std::vector<std::string> usual_changes(const JobProfile& profile);
 
-/// Bytes per second of "25gbit", "500mbit"; 0 for any other text.
-double parse_bandwidth(const std::string& text);
-
 /// A link of "25gbit,20us" or "25gbit" (no latency). Throws ConfigError for any other text.
 Link parse_network(const std::string& text);
 

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/file.h"
 #include "lockstep/topology/system.h"
 
 namespace lockstep {
@@ -110,10 +109,6 @@ System system_from_text(std::string_view text, std::string_view name) {
     return topology::system_from_xml(text.substr(first), name);
   }
   return system_from_json(text, name);
-}
-
-System read_system(const std::filesystem::path& path) {
-  return system_from_text(read_file(path), path.string());
 }
 
 }  // namespace results

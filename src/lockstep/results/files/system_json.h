@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -31,8 +30,6 @@ System system_from_json(std::string_view text, std::string_view name);
 
 /// A recorded system: of system_to_json, or XML of hwloc's lstopo.
 System system_from_text(std::string_view text, std::string_view name);
-/// The same for a file. Throws Error that names it also when it cannot be read.
-System read_system(const std::filesystem::path& path);
 
 }  // namespace results
 }  // namespace lockstep

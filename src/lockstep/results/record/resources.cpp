@@ -1,7 +1,6 @@
 #include "lockstep/results/record/resources.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <utility>
 

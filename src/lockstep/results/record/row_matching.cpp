@@ -5,8 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "lockstep/results/record/baseline.h"
-
 namespace lockstep::results {
 namespace {
 

@@ -7,7 +7,6 @@
 
 #include "lockstep/base/units.h"
 #include "lockstep/measure/percentiles.h"
-#include "lockstep/results/record/baseline.h"
 #include "lockstep/results/tables/diff.h"
 #include "lockstep/results/tables/row_tables.h"
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <functional>
-#include <numeric>
 
 #include <fmt/format.h>
 
