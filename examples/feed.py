@@ -16,7 +16,8 @@ import zmq
 import zmq.utils.z85
 
 address, (batch, size, count) = sys.argv[1], map(int, sys.argv[2:5])
-socket = zmq.Context().socket(zmq.PUSH)
+context = zmq.Context()
+socket = context.socket(zmq.PUSH)
 socket.set_hwm(4)
 token, token_file = os.environ.get("LOCKSTEP_TOKEN"), os.environ.get("LOCKSTEP_TOKEN_FILE")
 if token_file and not token:
@@ -30,5 +31,7 @@ header = struct.pack("<8s6I", b"LOCKSTEP", 1, 1, batch, size, size, 3)
 for _ in range(count):
     labels = struct.pack(f"<{batch}q", *(random.randrange(10) for _ in range(batch)))
     socket.send(header + labels + os.urandom(batch * size * size * 3))
-# The farewell: larger than the buffers of the system, so that the last batch arrives before this process ends.
+# The farewell: larger than the buffers of the system, so that the last batch has arrived when it is on its way.
 socket.send(struct.pack("<8s6I", b"LOCKSTEP", 1, 0, 0, 0, 0, 0).ljust(1 << 20, b"\0"))
+# Python's end would drop what is still queued.
+context.destroy(linger=30_000)

@@ -147,13 +147,14 @@ TEST(FeedTest, a_network_says_what_its_images_are) {
   EXPECT_THAT(both.error, HasSubstr("--classes is of no use beside --model"));
 }
 
+/// Batches that a socket has no room for, so that the last ones are queued when the producer has made them.
 TEST(FeedTest, a_producer_in_python_feeds_a_rank) {
   const test::ScratchFolder folder;
   const std::string address = "ipc://" + folder.path("batches");
   test::Program feed({LOCKSTEP_SOURCE_DIR "/.venv-tests/bin/python3", LOCKSTEP_SOURCE_DIR "/examples/feed.py",
-                      address, "4", "32", "22"});
+                      address, "1024", "32", "22"});
   const test::Finished bench =
-      test::run(bench_with({"--input", "zmq", "--address", address, "--ranks", "1", "--batch", "4"}));
+      test::run(bench_with({"--input", "zmq", "--address", address, "--ranks", "1", "--batch", "1024"}));
   EXPECT_EQ(bench.exit_code, 0) << bench.error << feed.error();
   EXPECT_EQ(feed.wait(), 0) << feed.error() << "\n'make setup' installs pyzmq into .venv-tests";
 }

@@ -18,15 +18,28 @@ def run(*flags, command):
     return done.returncode, done.stdout, done.stderr
 
 
-def spaces():
-    """Network namespaces that a process of this machine is in."""
-    found = set()
-    for entry in pathlib.Path("/proc").iterdir():
+def below(parent):
+    """Processes that descend from one, each by its number and when it started, with their network namespaces."""
+    parents, found = {}, {}
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
         try:
-            found.add(os.readlink(entry / "ns/net"))
+            words = (entry / "stat").read_text().rpartition(")")[2].split()
+            parents[int(entry.name)] = int(words[1]), words[19], os.readlink(entry / "ns/net")
         except OSError:
             continue
+    children = [parent]
+    for process in children:
+        children += [child for child, (of, _, _) in parents.items() if of == process]
+        if process in parents and process != parent:
+            found[process, parents[process][1]] = parents[process][2]
     return found
+
+
+def running(process):
+    try:
+        return pathlib.Path(f"/proc/{process[0]}/stat").read_text().rpartition(")")[2].split()[19] == process[1]
+    except OSError:
+        return False
 
 
 class HostsTest(unittest.TestCase):
@@ -53,20 +66,19 @@ class HostsTest(unittest.TestCase):
             self.assertIn("delay 2ms", output)
 
     def test_nothing_is_left_whichever_way_the_user_ends(self):
-        before = spaces()
         for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
             script = f"{SCRIPT} on h0 sleep 7654 & {SCRIPT} on h1 sleep 7654 & echo up; wait"
             user = subprocess.Popen([SCRIPT, "run", "--", "sh", "-c", script], stdout=subprocess.PIPE, text=True)
             self.assertEqual(user.stdout.readline(), "up\n")
-            made = spaces() - before
-            self.assertGreaterEqual(len(made), 3)
+            made = below(user.pid)
+            self.assertGreaterEqual(len(set(made.values())), 3)
             user.send_signal(number)
             user.wait()
             user.stdout.close()
             end = time.monotonic() + 20
-            while spaces() & made and time.monotonic() < end:
+            while any(map(running, made)) and time.monotonic() < end:
                 time.sleep(0.05)
-            self.assertFalse(spaces() & made, signal.Signals(number).name)
+            self.assertFalse([*filter(running, made)], signal.Signals(number).name)
 
 
 if __name__ == "__main__":
