@@ -18,28 +18,22 @@ def run(*flags, command):
     return done.returncode, done.stdout, done.stderr
 
 
-def below(parent):
-    """Processes that descend from one, each by its number and when it started, with their network namespaces."""
-    parents, found = {}, {}
-    for entry in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            words = (entry / "stat").read_text().rpartition(")")[2].split()
-            parents[int(entry.name)] = int(words[1]), words[19], os.readlink(entry / "ns/net")
-        except OSError:
-            continue
-    children = [parent]
-    for process in children:
-        children += [child for child, (of, _, _) in parents.items() if of == process]
-        if process in parents and process != parent:
-            found[process, parents[process][1]] = parents[process][2]
-    return found
-
-
-def running(process):
+def look_at(process):
+    """A process's parent, and when it started, which no later process of its number shares; none if it has ended."""
     try:
-        return pathlib.Path(f"/proc/{process[0]}/stat").read_text().rpartition(")")[2].split()[19] == process[1]
+        words = pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return False
+        return None, None
+    return int(words[1]), words[19]
+
+
+def below(parent):
+    """Processes that descend from one, by when they started."""
+    looks = {int(entry.name): look_at(entry.name) for entry in pathlib.Path("/proc").glob("[0-9]*")}
+    family = [parent]
+    for process in family:
+        family += [child for child, (of, _) in looks.items() if of == process]
+    return {process: looks[process][1] for process in family[1:]}
 
 
 class HostsTest(unittest.TestCase):
@@ -70,15 +64,17 @@ class HostsTest(unittest.TestCase):
             script = f"{SCRIPT} on h0 sleep 7654 & {SCRIPT} on h1 sleep 7654 & echo up; wait"
             user = subprocess.Popen([SCRIPT, "run", "--", "sh", "-c", script], stdout=subprocess.PIPE, text=True)
             self.assertEqual(user.stdout.readline(), "up\n")
+            self.addCleanup(user.kill)
             made = below(user.pid)
-            self.assertGreaterEqual(len(set(made.values())), 3)
+            self.assertGreaterEqual(len({os.readlink(f"/proc/{process}/ns/net") for process in made}), 3)
             user.send_signal(number)
             user.wait()
             user.stdout.close()
             end = time.monotonic() + 20
-            while any(map(running, made)) and time.monotonic() < end:
+            while made and time.monotonic() < end:
+                made = {process: start for process, start in made.items() if look_at(process)[1] == start}
                 time.sleep(0.05)
-            self.assertFalse([*filter(running, made)], signal.Signals(number).name)
+            self.assertFalse(made, signal.Signals(number).name)
 
 
 if __name__ == "__main__":
