@@ -281,9 +281,14 @@ TEST_F(GpuReplicaTest, flat_memory_and_saved_states_go_there_and_back) {
   Parameters parameters(1, at::MemoryFormat::ChannelsLast);
   parameters.add("conv", {8, 3, 5, 5}, Init::normal(1));
   parameters.add("fc", {6, 8}, Init::normal(1));
+  parameters.add("bias", {10}, Init::normal(1));
   const at::Tensor before = parameters.tensors()[0].detach().clone();
   parameters.move_to(accelerator_->device());
-  FlatMemory memory(parameters, {1, 0});
+  FlatMemory memory(parameters, {2, 1, 0});
+  for (const at::Tensor& tensor : parameters.tensors()) {
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % 64, 0);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.grad().const_data_ptr()) % 64, 0);
+  }
   EXPECT_TRUE(memory.values({0, memory.count()}).is_cuda());
   EXPECT_TRUE(memory.gradients({0, memory.count()}).is_cuda());
   EXPECT_TRUE(at::equal(parameters.tensors()[0].detach().cpu(), before));
@@ -294,7 +299,7 @@ TEST_F(GpuReplicaTest, flat_memory_and_saved_states_go_there_and_back) {
   State state;
   memory.save(state);
   for (const NamedTensor& tensor : state.tensors) EXPECT_TRUE(tensor.value.is_cpu()) << tensor.name;
-  FlatMemory other(parameters, {0, 1});
+  FlatMemory other(parameters, {0, 1, 2});
   other.restore(state);
   EXPECT_TRUE(at::equal(other.momenta({0, other.count()}), memory.momenta({0, memory.count()})));
 }

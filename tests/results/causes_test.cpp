@@ -246,12 +246,31 @@ TEST(CausesTest, a_link_that_is_slower_than_backward) {
   EXPECT_THAT(kinds_of(run), ElementsAre(Kind::kSlowLink));
 }
 
+/// Half a second of a second that a device has nothing to do.
+RecordedWork half_idle() {
+  return {.on_device = true, .window_s = 1, .exposed_s = 0.1, .compute_s = 0.4, .kernels = 1000};
+}
+
 TEST(CausesTest, a_device_that_waits_for_a_host_that_waits_for_it) {
   auto run = recorded_run();
-  run.recorded->work = {
-      {.on_device = true, .window_s = 1, .exposed_s = 0.1, .compute_s = 0.4, .synchronizations = 80}};
+  run.recorded->work = {half_idle()};
+  run.recorded->work[0].synchronizations = 80;
+  run.recorded->work[0].synchronized_s = 0.6;
   EXPECT_THAT(kinds_of(run), ElementsAre(Kind::kSynchronizing));
   run.recorded->work[0].compute_s = 0.85;
+  EXPECT_THAT(kinds_of(run), ElementsAre());
+}
+
+TEST(CausesTest, a_host_that_waits_for_nothing_and_is_too_slow_for_its_device) {
+  auto run = recorded_run();
+  run.recorded->work = {half_idle()};
+  run.recorded->work[0].synchronizations = 80;
+  run.recorded->work[0].synchronized_s = 0.001;
+  const std::vector<Cause> causes = causes_of(run);
+  ASSERT_THAT(kinds_of(run), ElementsAre(Kind::kSlowHost));
+  EXPECT_THAT(causes[0].text, HasSubstr("the 100 kernels of a step that the device is idle for 50\u00a0% of the time"));
+  // The host is slow because of the profiler.
+  run.recorded->window_cost = 1.7;
   EXPECT_THAT(kinds_of(run), ElementsAre());
 }
 

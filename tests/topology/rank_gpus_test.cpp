@@ -86,6 +86,7 @@ TEST(RankGpusTest, many_that_share_are_told_in_few_words) {
 
 TEST(RankGpusTest, gpus_are_listed_by_rank) {
   EXPECT_EQ(rank_gpus_text({}), "");
+  EXPECT_EQ(rank_gpus_text({rank_gpu("a", "", ""), rank_gpu("a", "", "")}), "NVIDIA Test");
   EXPECT_EQ(rank_gpus_text({rank_gpu("a", "1", "x"), rank_gpu("a", "2", "y")}), "NVIDIA Test (1|2)");
   RankGpu other = rank_gpu("a", "", "z");
   other.name = "NVIDIA Other";

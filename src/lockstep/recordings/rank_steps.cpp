@@ -68,6 +68,12 @@ class DeviceTimeline {
   std::vector<Kernel> kernels_;
 };
 
+/// Whether an event is an operation of the training's own, and no collective's.
+bool is_work(const Event& event) {
+  return event.kind == EventKind::kOperator && event.role != EventRole::kIssue &&
+         event.role != EventRole::kNote && event.role != EventRole::kCollective;
+}
+
 /// When the rank computes: kernels on a device, else operations on the threads that are no backend's.
 std::vector<Stretch> computing(const KinetoTrace& trace, int64_t origin_ns, bool on_device) {
   std::set<uint32_t> backends;
@@ -76,9 +82,7 @@ std::vector<Stretch> computing(const KinetoTrace& trace, int64_t origin_ns, bool
   }
   std::vector<Stretch> stretches;
   for (const Event& event : trace.events) {
-    const bool works = event.kind == EventKind::kOperator && event.role != EventRole::kIssue &&
-                       event.role != EventRole::kNote && event.role != EventRole::kCollective &&
-                       !backends.contains(event.track);
+    const bool works = is_work(event) && !backends.contains(event.track);
     const bool kernel = event.kind == EventKind::kKernel && event.role != EventRole::kCommunication;
     if (on_device ? kernel : works)
       stretches.push_back({seconds_since(origin_ns, event.begin_ns), seconds_since(origin_ns, event.end_ns)});
@@ -145,8 +149,16 @@ class Stamper {
     work.communication_s = total_s(communication_);
     work.exposed_s = total_s(exposed_);
     work.compute_s = total_s(busy_);
-    for (const Event& event : trace_.events)
-      work.synchronizations += event.role == EventRole::kSynchronize ? 1 : 0;
+    std::set<uint32_t> threads;
+    for (const Event& event : trace_.events) {
+      if (is_work(event)) threads.insert(event.track);
+      work.kernels += event.kind == EventKind::kKernel ? 1 : 0;
+    }
+    for (const Event& event : trace_.events) {
+      if (event.role != EventRole::kSynchronize || !threads.contains(event.track)) continue;
+      ++work.synchronizations;
+      work.synchronized_s += seconds_since(event.begin_ns, event.end_ns);
+    }
     return work;
   }
   int64_t last_end_ns() const { return std::ranges::max(trace_.events, {}, &Event::end_ns).end_ns; }

@@ -20,7 +20,7 @@ struct Range {
 };
 
 /// The parameters, gradients and momenta of a replica in three flat fp32 buffers on the parameters' device.
-/// Tensors follow each other in a chosen order without gaps:
+/// Tensors follow each other in a chosen order without gaps, on a GPU with zeros in between that align each:
 ///
 ///     values      | parameter order[0] | parameter order[1] | ... | padding |
 ///     gradients   | gradient  order[0] | gradient  order[1] | ... | padding |
@@ -53,10 +53,10 @@ class FlatMemory {
   void keep_momenta_of(std::vector<Range> ranges);
 
   const std::vector<size_t>& order() const { return order_; }
-  /// The range of parameter `index`.
+  /// The range of parameter `index`, with what aligns the next one.
   Range range_of(size_t index) const { return ranges_[index]; }
-  /// Number of elements of all parameters, without and with the padding.
-  int64_t count() const { return parameters_.count(); }
+  /// Number of elements of all parameters with what aligns them, without and with the padding.
+  int64_t count() const { return count_; }
   int64_t padded_count() const { return values_.numel(); }
   /// Size of the gradients that are in memory of `gradient_memory`.
   int64_t foreign_bytes() const { return foreign_ ? static_cast<int64_t>(gradients_.nbytes()) : 0; }
@@ -87,6 +87,8 @@ class FlatMemory {
   std::vector<size_t> order_;
   int64_t multiple_of_;
   GradientMemory gradient_memory_;
+  int64_t alignment_ = 1;
+  int64_t count_ = 0;
   std::vector<Range> ranges_;
   at::Tensor values_, gradients_, momenta_;
   /// Whether gradients_ is of gradient_memory_.

@@ -98,8 +98,10 @@ std::string rank_gpus_text(const std::vector<RankGpu>& by_rank) {
   }
   // Prints a name shared by all GPUs once.
   const bool alike = std::ranges::count(names, names.front()) == static_cast<int>(names.size());
-  return fmt::format("{} ({})", alike && !names.front().empty() ? names.front() : joined(names),
-                     joined(places));
+  const std::string text = alike && !names.front().empty() ? names.front() : joined(names);
+  // A recorded training does not say where its GPUs are.
+  const bool placed = std::ranges::any_of(places, [](const std::string& place) { return !place.empty(); });
+  return placed ? fmt::format("{} ({})", text, joined(places)) : text;
 }
 
 }  // namespace lockstep::topology

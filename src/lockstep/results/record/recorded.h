@@ -19,10 +19,14 @@ struct RecordedWork {
   /// Communication while nothing computes.
   double exposed_s = 0;
   double compute_s = 0;
-  /// Calls that wait for the device.
+  /// Calls in which the training's threads wait for the device, and their time. A backend's do not count.
   int synchronizations = 0;
+  double synchronized_s = 0;
+  /// Launched on the device.
+  int kernels = 0;
 
-  LOCKSTEP_DESCRIBE(kOptional, on_device, window_s, communication_s, exposed_s, compute_s, synchronizations)
+  LOCKSTEP_DESCRIBE(kOptional, on_device, window_s, communication_s, exposed_s, compute_s, synchronizations,
+                    synchronized_s, kernels)
 };
 
 /// One collective of every step, in the order of the breakdown's buckets.

@@ -38,7 +38,7 @@ class Causes {
     find_slow_rank();
     find_input();
     find_communication();
-    find_synchronizing();
+    find_idle_device();
     find_periodic();
     std::ranges::stable_sort(causes_, std::greater(), &Cause::lost_s);
     return std::move(causes_);
@@ -185,18 +185,37 @@ class Causes {
     return true;
   }
 
-  void find_synchronizing() {
-    std::vector<double> idle, calls;
+  /// Finds why a device has nothing to do: the host waits for it first, or issues its kernels too slowly.
+  void find_idle_device() {
+    std::vector<double> idle, calls, waiting, kernels;
     for (const RecordedWork& work : recorded_.work) {
       if (!work.on_device || !(work.window_s > 0)) continue;
+      const double steps = std::max(1.0, work.window_s / mean_.step_s);
       idle.push_back(1 - (work.compute_s + work.exposed_s) / work.window_s);
-      calls.push_back(work.synchronizations / std::max(1.0, work.window_s / mean_.step_s));
+      calls.push_back(work.synchronizations / steps);
+      waiting.push_back(work.synchronized_s / work.window_s);
+      kernels.push_back(work.kernels / steps);
     }
-    if (idle.empty() || measure::mean_of(idle) < kIdle || measure::mean_of(calls) < 2) return;
-    add(Kind::kSynchronizing, measure::mean_of(idle) * mean_.step_s,
-        fmt::format("the device is idle for {} of the time, and the host waits for it {:.0f} times a step",
-                    share_text(measure::mean_of(idle)), measure::mean_of(calls)),
+    if (idle.empty() || measure::mean_of(idle) < kIdle) return;
+    // Without the calls a step takes as long as the host or the device works, whichever is longer.
+    const double synchronizing = std::min(measure::mean_of(idle), measure::mean_of(waiting));
+    add(Kind::kSynchronizing, synchronizing * mean_.step_s,
+        fmt::format("the host waits {} for the device, in {:.0f} calls a step, and the device then for the "
+                    "host: it is idle for {} of the time",
+                    time_text(measure::mean_of(waiting) * mean_.step_s), measure::mean_of(calls),
+                    share_text(measure::mean_of(idle))),
         "Read losses and metrics (.item(), .cpu(), print) every so many steps, not in each.");
+    // The profiler slows the host, not the device.
+    const double cost = std::max(1.0, recorded_.window_cost.value_or(1));
+    const double bare = 1 - (1 - measure::mean_of(idle)) * cost;
+    if (bare < kIdle) return;
+    add(Kind::kSlowHost, (bare - synchronizing) * mean_.step_s - mean_.input_s,
+        fmt::format("the host is so late with the {:.0f} kernels of a step that the device is idle for {} of "
+                    "the time{}",
+                    measure::mean_of(kernels), share_text(bare),
+                    recorded_.window_cost ? ", the profiler's cost left out" : ""),
+        "Give the device fewer and longer kernels: more samples a step, torch.compile (its mode "
+        "\"reduce-overhead\" records CUDA graphs), an optimizer with fused=True.");
   }
 
   void find_periodic() {

@@ -28,6 +28,8 @@ struct Cause {
     kSlowLink,
     /// The host waits for the device within steps, and the device for the host.
     kSynchronizing,
+    /// The device waits for a host that issues its kernels too slowly.
+    kSlowHost,
     /// Every k-th step takes longer.
     kPeriodic
   };
