@@ -278,6 +278,27 @@ std::vector<PlacedSteps> placed_at(const MadeJob& job, int other) {
   return placed;
 }
 
+TEST(StepsTest, waits_for_the_device_count_on_the_threads_that_compute) {
+  MadeJob made;
+  made.device = true;
+  nlohmann::json trace = made_traces(made)[0];
+  nlohmann::json wait = trace["traceEvents"][0];
+  const auto thread = wait["tid"].get<int>();
+  wait["cat"] = "cuda_runtime";
+  wait["name"] = "cudaStreamSynchronize";
+  wait["dur"] = 250;
+  // Of the training's own thread, and of one of Gloo's, which copies from and to the device.
+  for (const int of : {thread, 77}) {
+    wait["tid"] = of;
+    trace["traceEvents"].push_back(wait);
+  }
+  const KinetoTrace read = parse_kineto_trace(trace.dump(), "made.json");
+  const results::RecordedWork work = stamp_steps(read, read.events.front().begin_ns).work;
+  EXPECT_EQ(work.synchronizations, 1);
+  EXPECT_NEAR(work.synchronized_s, 250e-6, 1e-9);
+  EXPECT_EQ(work.kernels, std::ranges::count(read.events, EventKind::kKernel, &Event::kind));
+}
+
 TEST(StepsTest, a_group_of_many_ranks_lists_the_first_of_them) {
   MadeJob made;
   made.device = true;
