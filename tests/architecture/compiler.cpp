@@ -29,9 +29,12 @@ std::string header_search(const std::string& part) {
   }
   std::istringstream options(read_file(build_fact(part, "options")));
   const std::string shell = "SHELL:";
+  // pkg-config may give "-isystem" and its folder as two options.
+  bool is_folder = false;
   for (std::string option; std::getline(options, option);) {
     if (option.starts_with(shell)) option.erase(0, shell.size());
-    if (option.starts_with("-i") || option.starts_with("-I")) arguments += " " + option;
+    if (is_folder || option.starts_with("-i") || option.starts_with("-I")) arguments += " " + option;
+    is_folder = option == "-isystem" || option == "-I";
   }
   return arguments;
 }
