@@ -1,6 +1,7 @@
 #include "lockstep/train/rows/fingerprint.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 
@@ -11,6 +12,7 @@ namespace lockstep::train {
 namespace {
 
 constexpr uint64_t kPrime = 1099511628211ULL;
+constexpr size_t kLanes = 8;
 
 /// Differences that a message names.
 constexpr size_t kMostDifferences = 3;
@@ -73,8 +75,16 @@ std::string difference_in(const std::string& name, const std::vector<Fingerprint
 void add_bits(uint64_t& hash, const at::Tensor& tensor) {
   const at::Tensor here = tensor.cpu();
   const auto* words = static_cast<const uint32_t*>(here.const_data_ptr());
-  const size_t count = here.nbytes() / sizeof(uint32_t);
-  for (size_t i = 0; i < count; ++i) hash = (hash ^ words[i]) * kPrime;
+  const size_t count = here.nbytes() / sizeof(uint32_t), lanes_end = count / kLanes * kLanes;
+  // Each multiplication waits for the one before it in its lane alone.
+  std::array<uint64_t, kLanes> lanes;
+  lanes.fill(hash);
+  for (size_t i = 0; i < lanes_end; i += kLanes) {
+#pragma GCC unroll 8
+    for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] = (lanes[lane] ^ words[i + lane]) * kPrime;
+  }
+  for (const uint64_t lane : lanes) hash = (hash ^ lane) * kPrime;
+  for (size_t i = lanes_end; i < count; ++i) hash = (hash ^ words[i]) * kPrime;
 }
 
 void add_text(uint64_t& hash, std::string_view text) {

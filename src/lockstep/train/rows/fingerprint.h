@@ -16,7 +16,8 @@ namespace lockstep::train {
 /// FNV-1a of no bytes.
 constexpr uint64_t kEmptyHash = 14695981039346656037ULL;
 
-/// Adds the bits of a dense tensor as they lie in memory, word by word; of a GPU they are copied first.
+/// Adds the bits of a dense tensor as they lie in memory, FNV-1a by words in eight lanes; of a GPU they are
+/// copied first.
 void add_bits(uint64_t& hash, const at::Tensor& tensor);
 
 /// Adds text and a mark of its end.
