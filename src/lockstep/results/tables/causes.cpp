@@ -233,8 +233,9 @@ class Causes {
     if (!found) return;
     add(Kind::kPeriodic, found->longer_s * found->count / static_cast<double>(step_s.size()),
         fmt::format("every {} steps one takes {} longer: {}", found->apart, time_text(found->longer_s),
-                    recorded_.evaluation_steps > 0 ? "evaluation"
-                                                   : "evaluation, a checkpoint or a log, by the looks of it"),
+                    recorded_.evaluation_steps > 0
+                        ? "evaluation"
+                        : "evaluation, a checkpoint, a log or a new epoch, by the looks of it"),
         "Do that less often, or beside the training.");
   }
 
