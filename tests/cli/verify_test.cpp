@@ -15,7 +15,8 @@ class VerifyProgramTest : public testing::TestWithParam<const char*> {};
 // Over threads tests/train/verify_test.cpp proves them.
 TEST_P(VerifyProgramTest, all_strategies_keep_their_promises) {
   const test::Finished finished =
-      test::run({"lockstep", "verify", "--backend", GetParam(), "--ranks", "1,2,3", "--threads", "1"});
+      test::run({"lockstep", "verify", "--backend", GetParam(), "--ranks", "1,2,3", "--threads", "1",
+                 "--model", "lenet5", "--bucket-mb", "0.05"});
   EXPECT_EQ(finished.exit_code, 0) << finished.output << finished.error;
   EXPECT_THAT(finished.output, HasSubstr("replicated"));
   EXPECT_THAT(finished.output, HasSubstr(" 0 wrong"));
