@@ -62,7 +62,7 @@ TEST(ThreadFaultsTest, run_keeps_the_time_out_and_its_failure_is_final) {
   std::atomic<int> waiting{2};
   run_threads(3, kShort, [&](Communicator& comm) {
     const Collective barrier{Collective::Kind::kBarrier};
-    // Before any rank's time-out begins, one of which ends the others' waiting, too.
+    // Comes before the begin of any rank's time-out, and the first one ends the waiting of all.
     const double start = now_s();
     comm.run(barrier);
     // No thread of the communicator's own was needed.

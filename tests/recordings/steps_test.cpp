@@ -287,7 +287,8 @@ TEST(StepsTest, waits_for_the_device_count_on_the_threads_that_compute) {
   wait["cat"] = "cuda_runtime";
   wait["name"] = "cudaStreamSynchronize";
   wait["dur"] = 250;
-  // Of the training's own thread, and of one of Gloo's, which copies from and to the device.
+  // One call on the training's own thread, and one on a thread of Gloo's, which copies from and to the
+  // device.
   for (const int of : {thread, 77}) {
     wait["tid"] = of;
     trace["traceEvents"].push_back(wait);

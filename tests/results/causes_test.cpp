@@ -246,7 +246,7 @@ TEST(CausesTest, a_link_that_is_slower_than_backward) {
   EXPECT_THAT(kinds_of(run), ElementsAre(Kind::kSlowLink));
 }
 
-/// Half a second of a second that a device has nothing to do.
+/// A device that has nothing to do for half of the window.
 RecordedWork half_idle() {
   return {.on_device = true, .window_s = 1, .exposed_s = 0.1, .compute_s = 0.4, .kernels = 1000};
 }
@@ -268,7 +268,8 @@ TEST(CausesTest, a_host_that_waits_for_nothing_and_is_too_slow_for_its_device) {
   run.recorded->work[0].synchronized_s = 0.001;
   const std::vector<Cause> causes = causes_of(run);
   ASSERT_THAT(kinds_of(run), ElementsAre(Kind::kSlowHost));
-  EXPECT_THAT(causes[0].text, HasSubstr("the 100 kernels of a step that the device is idle for 50\u00a0% of the time"));
+  EXPECT_THAT(causes[0].text,
+              HasSubstr("the 100 kernels of a step that the device is idle for 50\u00a0% of the time"));
   // The host is slow because of the profiler.
   run.recorded->window_cost = 1.7;
   EXPECT_THAT(kinds_of(run), ElementsAre());

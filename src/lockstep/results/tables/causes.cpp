@@ -187,27 +187,28 @@ class Causes {
 
   /// Finds why a device has nothing to do: the host waits for it first, or issues its kernels too slowly.
   void find_idle_device() {
-    std::vector<double> idle, calls, waiting, kernels;
+    std::vector<double> idles, calls, waits, kernels;
     for (const RecordedWork& work : recorded_.work) {
       if (!work.on_device || !(work.window_s > 0)) continue;
       const double steps = std::max(1.0, work.window_s / mean_.step_s);
-      idle.push_back(1 - (work.compute_s + work.exposed_s) / work.window_s);
+      idles.push_back(1 - (work.compute_s + work.exposed_s) / work.window_s);
       calls.push_back(work.synchronizations / steps);
-      waiting.push_back(work.synchronized_s / work.window_s);
+      waits.push_back(work.synchronized_s / work.window_s);
       kernels.push_back(work.kernels / steps);
     }
-    if (idle.empty() || measure::mean_of(idle) < kIdle) return;
+    if (idles.empty()) return;
+    const double idle = measure::mean_of(idles), waiting = measure::mean_of(waits);
+    if (idle < kIdle) return;
     // Without the calls a step takes as long as the host or the device works, whichever is longer.
-    const double synchronizing = std::min(measure::mean_of(idle), measure::mean_of(waiting));
+    const double synchronizing = std::min(idle, waiting);
     add(Kind::kSynchronizing, synchronizing * mean_.step_s,
         fmt::format("the host waits {} for the device, in {:.0f} calls a step, and the device then for the "
                     "host: it is idle for {} of the time",
-                    time_text(measure::mean_of(waiting) * mean_.step_s), measure::mean_of(calls),
-                    share_text(measure::mean_of(idle))),
+                    time_text(waiting * mean_.step_s), measure::mean_of(calls), share_text(idle)),
         "Read losses and metrics (.item(), .cpu(), print) every so many steps, not in each.");
     // The profiler slows the host, not the device.
     const double cost = std::max(1.0, recorded_.window_cost.value_or(1));
-    const double bare = 1 - (1 - measure::mean_of(idle)) * cost;
+    const double bare = 1 - (1 - idle) * cost;
     if (bare < kIdle) return;
     add(Kind::kSlowHost, (bare - synchronizing) * mean_.step_s - mean_.input_s,
         fmt::format("the host is so late with the {:.0f} kernels of a step that the device is idle for {} of "
