@@ -1,10 +1,13 @@
 // Cost of the Communicator beside the bare library: all-reduces in turn, in the same processes, as lockstep
 // collectives carries them out.
 //
-//   build/comm_overhead gloo [REPEATS]         starts two ranks itself
-//   mpirun -np 2 --bind-to none build/comm_overhead mpi [REPEATS]
+//   build/comm_overhead gloo [REPEATS [LARGEST_MIB]]         starts two ranks itself
+//   mpirun -np 2 --bind-to none build/comm_overhead mpi [REPEATS [LARGEST_MIB]]
+//
+// The ratio is the median of the pairs' ratios, with its 95 % interval.
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -81,19 +84,36 @@ Spread spread_of(std::vector<double> values) {
   return {values[values.size() / 4], values[values.size() / 2], values[values.size() * 3 / 4]};
 }
 
-void measure(comm::Communicator& comm, const AllReduce& bare, int repeats) {
+/// The median and its 95 % interval: order statistics by the normal approximation of the binomial
+/// (Conover, 3.2).
+Spread interval_of_median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const auto count = double(values.size());
+  const auto reach = size_t(std::ceil(0.98 * std::sqrt(count)));
+  const size_t middle = values.size() / 2;
+  return {values[middle - std::min(middle, reach)], values[middle],
+          values[std::min(values.size() - 1, middle + reach)]};
+}
+
+struct Amount {
+  int repeats;
+  size_t largest_bytes;
+};
+
+void compare(comm::Communicator& comm, const AllReduce& bare, const Amount& amount) {
   const AllReduce ours = [&](std::vector<float>& values) {
     const comm::Buffer buffer = comm::host_buffer(values.data(), values.size());
     comm.run({comm::Collective::Kind::kAllReduce, buffer, buffer});
   };
   if (comm.rank() == 0)
-    fmt::print("{}, {} ranks, {} pairs; ms: median (quartiles)\n", comm.backend(), kRanks, repeats);
+    fmt::print("{}, {} ranks, {} pairs; ms: median (quartiles)\n", comm.backend(), kRanks, amount.repeats);
   for (const size_t bytes : kSizes_bytes) {
+    if (bytes > amount.largest_bytes) break;
     std::vector<float> values(bytes / sizeof(float));
     std::vector<double> bare_ms;
     std::vector<double> ours_ms;
     std::vector<double> ratios;
-    for (int i = -2; i < repeats; ++i) {
+    for (int i = -2; i < amount.repeats; ++i) {
       const bool bare_first = i % 2 == 0;
       double bare_s = bare_first ? time_one(comm, bare, values) : 0;
       const double ours_s = time_one(comm, ours, values);
@@ -106,32 +126,32 @@ void measure(comm::Communicator& comm, const AllReduce& bare, int repeats) {
     if (comm.rank() != 0) continue;
     const Spread b = spread_of(bare_ms);
     const Spread o = spread_of(ours_ms);
-    const Spread r = spread_of(ratios);
+    const Spread r = interval_of_median(ratios);
     fmt::print(
         "{:>9}  bare {:8.3f} ({:.3f}..{:.3f})  communicator {:8.3f} ({:.3f}..{:.3f})  ratio {:.3f} "
-        "({:.3f}..{:.3f}), of medians {:.3f}\n",
+        "[{:.3f}, {:.3f}], of medians {:.3f}\n",
         format_bytes(int64_t(bytes)), b.median, b.low, b.high, o.median, o.low, o.high, r.median, r.low,
         r.high, o.median / b.median);
   }
 }
 
-int run(const std::string& backend, int rank, const std::filesystem::path& folder, int repeats) {
+int run(const std::string& backend, int rank, const std::filesystem::path& folder, const Amount& amount) {
   std::unique_ptr<comm::Store> store;
   if (backend == "gloo") store = std::make_unique<comm::FolderStore>(folder / "ours");
   const auto comm = comm::connect(
       backend,
       {.rank = rank, .size = kRanks, .store = store.get(), .timeout = comm::Duration(60), .interface = ""});
-  measure(*comm, backend == "gloo" ? bare_gloo(folder / "bare", rank) : bare_mpi, repeats);
+  compare(*comm, backend == "gloo" ? bare_gloo(folder / "bare", rank) : bare_mpi, amount);
   return kExitDone;
 }
 
 /// The second rank is a fork that has not started any thread yet.
-int run_gloo_ranks(int repeats) {
+int run_gloo_ranks(const Amount& amount) {
   std::string pattern = (std::filesystem::temp_directory_path() / "lockstep-bench-XXXXXX").string();
   const std::filesystem::path folder = ::mkdtemp(pattern.data());
   const pid_t child = ::fork();
-  if (child == 0) return run("gloo", 1, folder, repeats);
-  const int result = run("gloo", 0, folder, repeats);
+  if (child == 0) return run("gloo", 1, folder, amount);
+  const int result = run("gloo", 0, folder, amount);
   ::waitpid(child, nullptr, 0);
   std::filesystem::remove_all(folder);
   return result;
@@ -141,16 +161,16 @@ int run_gloo_ranks(int repeats) {
 
 int main(int argc, char** argv) {
   const std::string backend = argc > 1 ? argv[1] : "";
-  const int repeats = argc > 2 ? std::atoi(argv[2]) : 41;
+  const Amount amount{.repeats = argc > 2 ? std::atoi(argv[2]) : 41,
+                      .largest_bytes = size_t(argc > 3 ? std::atoi(argv[3]) : 100) << 20};
   const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
   try {
-    if (backend == "gloo") return run_gloo_ranks(repeats);
-    if (backend == "mpi" && rank != nullptr) return run(backend, std::atoi(rank), "", repeats);
+    if (backend == "gloo") return run_gloo_ranks(amount);
+    if (backend == "mpi" && rank != nullptr) return run(backend, std::atoi(rank), "", amount);
   } catch (const Error& error) {
     fmt::print(stderr, "{}; {}\n", error.what(), error.advice());
     return kExitFailed;
   }
-  fmt::print(stderr, "usage: {0} gloo [REPEATS], or mpirun -np 2 --bind-to none {0} mpi [REPEATS]\n",
-             argv[0]);
+  fmt::print(stderr, "usage: [mpirun -np 2 --bind-to none] {0} gloo|mpi [REPEATS [LARGEST_MIB]]\n", argv[0]);
   return kExitUsage;
 }

@@ -197,7 +197,7 @@ TEST(BenchTest, buckets_are_tuned_and_the_row_is_measured_with_what_was_found) {
                                           "--tune",
                                           "buckets",
                                           "--tune-budget",
-                                          "8",
+                                          "3",
                                           "--breakdown",
                                           "--json",
                                           folder.path("a.json")});
@@ -209,7 +209,7 @@ TEST(BenchTest, buckets_are_tuned_and_the_row_is_measured_with_what_was_found) {
     EXPECT_GE(run.memory->total.least, 3 * 4 * run.parameters) << run.strategy;
     ASSERT_EQ(run.tuning.has_value(), run.strategy == "replicated") << run.strategy;
     if (!run.tuning) continue;
-    EXPECT_EQ(run.tuning->budget_s, 8);
+    EXPECT_EQ(run.tuning->budget_s, 3);
     EXPECT_EQ(run.bucket_mb, run.tuning->chosen_mb);
     EXPECT_NE(run.tuning->reason, "");
   }

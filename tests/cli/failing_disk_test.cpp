@@ -213,7 +213,7 @@ TEST_F(FailingDiskTest, on_a_disk_that_goes_away_old_files_stay) {
 /// A bench of two rows.
 Words two_rows(const Words& more, bool processes) {
   Words words{"bench", "--model", "trivial,mlp", "--batch",  "2", "--no-controls", "--threads",
-              "1",     "--steps", "100",         "--warmup", "1", "--ranks",       "2"};
+              "1",     "--steps", "50",          "--warmup", "1", "--ranks",       "2"};
   if (!processes) words.insert(words.end(), {"--launch", "threads", "--backend", "thread"});
   words.insert(words.end(), more.begin(), more.end());
   return words;
@@ -238,9 +238,6 @@ TEST_F(FailingDiskTest, what_was_measured_is_printed_although_its_file_cannot_be
       {fill, {"--json", "new.json"}, "cannot write 'new.json': No space left on device"},
       {fill, {"--csv", "new.csv"}, "cannot write 'new.csv': No space left on device"},
       {fill, {"--trace", "new.trace"}, "cannot write 'new.trace': No space left on device"},
-      {"rm -rf own; true",
-       {"--json", "own/new.json"},
-       "cannot write 'own/new.json': No such file or directory"},
       {"rm -rf own; touch own", {"--json", "own/new.json"}, "cannot write 'own/new.json': Not a directory"},
       {"mount -o remount,ro .", {"--json", "new.json"}, "cannot write 'new.json': Read-only file system"},
       {"rm -f new.json; mkfifo new.json",

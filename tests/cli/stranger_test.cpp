@@ -66,7 +66,7 @@ class StrangerProgramTest : public testing::Test {
 TEST_F(StrangerProgramTest, changes_nothing_at_the_server_of_the_job) {
   const std::vector<std::string> training{
       "lockstep", "train",  "--model", "lenet5",    "--data",   LOCKSTEP_SOURCE_DIR "/data/digits",
-      "--batch",  "16",     "--lr",    "0.02",      "--epochs", "30",
+      "--batch",  "16",     "--lr",    "0.02",      "--epochs", "15",
       "--eval",   "--bind", "none",    "--threads", "1"};
   const auto attack = [](const test::Program& program) {
     const test::Finished stranger = test::run(stranger_at(program.pid(), "1"));

@@ -49,8 +49,9 @@ class HostsTest(unittest.TestCase):
         self.assertRegex(output, r"rate 1Gbit[^\n]*\n.*rate 100Mbit")
 
     def test_files_in_tmp_are_a_hosts_own_and_those_in_mnt_are_shared(self):
-        script = f"{SCRIPT} on h0 touch /tmp/a /dev/shm/a /mnt/b; {SCRIPT} on h1 ls /tmp /dev/shm /mnt"
-        self.assertEqual(run(command=["sh", "-c", script])[1].split(), ["/dev/shm:", "/mnt:", "b", "/tmp:"])
+        script = f"{SCRIPT} on h0 touch /tmp/a /dev/shm/a /mnt/b; {SCRIPT} on h1 ls /tmp/a /dev/shm/a /mnt/b"
+        # Only names that the test made: the project itself may be below /tmp.
+        self.assertEqual(run(command=["sh", "-c", script])[1], "/mnt/b\n")
 
     def test_a_delay_is_kept_or_refused(self):
         code, output, error = run("--delay", "2ms", command=["sh", "-c", f"{SCRIPT} on h0 tc qdisc"])

@@ -62,6 +62,16 @@ class RecordTest(unittest.TestCase):
             updates = [name for name in self.names_in_trace(rank) if name.startswith("Optimizer.step#")]
             self.assertGreaterEqual(len(updates), 21)
 
+    def check_ends(self, *ends):
+        for end, code, ended in ends:
+            finished = self.record(str(TRAININGS / "ddp.py"), "--end", end, flags=["--force"])
+            self.assertEqual(finished.returncode, code, finished.stderr)
+            [rank] = self.ranks()
+            self.assertEqual(rank["ended"], ended)
+            # What a killed rank wrote when its window was over.
+            self.assertIsNotNone(rank["trace"])
+            self.assertGreater(len(rank["step_end_s"]), rank["window"][1])
+
     def check_nothing_left(self, *others):
         self.assertEqual(list((self.folder / "tmp").glob("lockstep-*")), [])
         names = {path.name for path in self.kept.iterdir()} if self.kept.exists() else set()
@@ -120,6 +130,32 @@ class LaunchTest(RecordTest):
 class MoreLaunchTest(RecordTest):
     """Other ways to start ranks and to update parameters."""
 
+    def test_ranks_that_were_spawned_share_a_recording(self):
+        script = self.folder / "spawned.py"
+        script.write_text(f"""
+import lockstep, torch
+import torch.distributed as dist
+
+def train(rank):
+    dist.init_process_group("gloo", init_method="file://{self.folder}/meeting", rank=rank, world_size=2)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with lockstep.record("run.json", steps=(10, 30)):
+        for _ in range(60):
+            optimizer.zero_grad()
+            model(torch.ones(4, 8)).sum().backward()
+            optimizer.step()
+
+if __name__ == "__main__":
+    torch.multiprocessing.spawn(train, nprocs=2)
+""")
+        finished = subprocess.run([sys.executable, str(script)], env=self.environment(), cwd=self.folder,
+                                  capture_output=True, text=True, timeout=100)  # fmt: skip
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        self.assertIn("Phases are means of 20 steps", finished.stdout)
+        self.assertNotIn("of 2 (", finished.stdout)
+        self.check_nothing_left()
+
     def test_steps_of_choice_and_a_limit_of_the_trace(self):
         finished = self.record(str(TRAININGS / "ddp.py"), flags=["--steps", "3:40"])
         self.assertEqual(self.ranks()[0]["window"], [3, 40], finished.stderr)
@@ -175,33 +211,6 @@ print(torch.autograd.backward.__name__, lockstep.read("run.json")[0]["ranks"])
         self.assertTrue(finished.stdout.endswith("\nbackward 1\n"), finished.stdout)
         self.check_nothing_left()
 
-
-    def test_ranks_that_were_spawned_share_a_recording(self):
-        script = self.folder / "spawned.py"
-        script.write_text(f"""
-import lockstep, torch
-import torch.distributed as dist
-
-def train(rank):
-    dist.init_process_group("gloo", init_method="file://{self.folder}/meeting", rank=rank, world_size=2)
-    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with lockstep.record("run.json", steps=(10, 30)):
-        for _ in range(60):
-            optimizer.zero_grad()
-            model(torch.ones(4, 8)).sum().backward()
-            optimizer.step()
-
-if __name__ == "__main__":
-    torch.multiprocessing.spawn(train, nprocs=2)
-""")
-        finished = subprocess.run([sys.executable, str(script)], env=self.environment(), cwd=self.folder,
-                                  capture_output=True, text=True, timeout=100)  # fmt: skip
-        self.assertEqual(finished.returncode, 0, finished.stderr)
-        self.assertIn("Phases are means of 20 steps", finished.stdout)
-        self.assertNotIn("of 2 (", finished.stdout)
-        self.check_nothing_left()
-
     def test_a_loop_without_a_step_is_told_so(self):
         script = "import lockstep, torch\nwith lockstep.record('run.json'): pass\n"
         finished = subprocess.run([sys.executable, "-c", script], env=self.environment(), cwd=self.folder,
@@ -215,20 +224,8 @@ class FailsOpenTest(RecordTest):
     """Whatever happens, the training ends as it would have."""
 
     def test_exit_codes(self):
-        for end, code, ended in (("exit", 3, "finished"), ("raise", 1, "exception: ValueError"), ("kill", 128 + 9, "running")):
-            finished = self.record(str(TRAININGS / "ddp.py"), "--end", end, flags=["--force"])
-            self.assertEqual(finished.returncode, code, finished.stderr)
-            [rank] = self.ranks()
-            self.assertEqual(rank["ended"], ended)
-            # What a killed rank wrote when its window was over.
-            self.assertIsNotNone(rank["trace"])
-            self.assertGreater(len(rank["step_end_s"]), rank["window"][1])
+        self.check_ends(("raise", 1, "exception: ValueError"))
         self.assertEqual(self.record("-c", "print('no torch')", flags=["--force"]).returncode, 0)
-
-    def test_sigterm_of_the_launcher_finds_a_rank_in_a_collective(self):
-        self.assertNotEqual(self.stop(signal.SIGTERM, *TORCHRUN, str(TRAININGS / "ddp.py"), "--end", "hang"), 0)
-        self.assertEqual([rank["ended"] for rank in self.ranks()], ["terminated"] * 2)
-        self.check_nothing_left()
 
     def test_a_killed_rank_leaves_what_can_be_imported(self):
         script = self.folder / "killed.py"
@@ -273,6 +270,14 @@ class FailsOpenTest(RecordTest):
 
 class MoreFailsOpenTest(RecordTest):
     """Likewise, in rarer surroundings."""
+
+    def test_more_exit_codes(self):
+        self.check_ends(("exit", 3, "finished"), ("kill", 128 + 9, "running"))
+
+    def test_sigterm_of_the_launcher_finds_a_rank_in_a_collective(self):
+        self.assertNotEqual(self.stop(signal.SIGTERM, *TORCHRUN, str(TRAININGS / "ddp.py"), "--end", "hang"), 0)
+        self.assertEqual([rank["ended"] for rank in self.ranks()], ["terminated"] * 2)
+        self.check_nothing_left()
 
     def test_a_disk_that_is_full(self):
         # A limit of the size of files is what a test can have of a full disk.
