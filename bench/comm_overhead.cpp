@@ -103,7 +103,8 @@ struct Amount {
 void compare(comm::Communicator& comm, const AllReduce& bare, const Amount& amount) {
   const AllReduce ours = [&](std::vector<float>& values) {
     const comm::Buffer buffer = comm::host_buffer(values.data(), values.size());
-    comm.run({comm::Collective::Kind::kAllReduce, buffer, buffer});
+    comm.run(
+        {.kind = comm::Collective::Kind::kAllReduce, .input = buffer, .output = buffer, .arrived = true});
   };
   if (comm.rank() == 0)
     fmt::print("{}, {} ranks, {} pairs; ms: median (quartiles)\n", comm.backend(), kRanks, amount.repeats);

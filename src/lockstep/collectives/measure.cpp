@@ -75,7 +75,12 @@ class Lane {
 
   /// A collective that one call carries out, from beginning to end.
   bool is_one_call() const { return operation_.kind.has_value(); }
-  void run() { comm_.run(collective()); }
+  /// Right after a barrier.
+  void run() {
+    Collective all_ready = collective();
+    all_ready.arrived = true;
+    comm_.run(all_ready);
+  }
 
   void start(std::vector<comm::WorkPtr>& works) {
     if (is_one_call()) {

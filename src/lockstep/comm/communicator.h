@@ -105,6 +105,9 @@ struct Collective {
   int root = 0;
   /// Time on the steady clock at which this rank was ready for it, where it is issued later; 0: when issued.
   double ready_s = 0;
+  /// All ranks are ready, as after a barrier, and run() may leave the deadline to whoever watches this
+  /// process: a library's blocking call then needs no wait before it and no thread of its own.
+  bool arrived = false;
 
   constexpr CollectiveTraits traits() const;
   const char* name() const { return traits().name; }

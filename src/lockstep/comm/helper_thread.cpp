@@ -22,12 +22,6 @@ sigset_t only_sigpipe() {
   return set;
 }
 
-bool sigpipe_pending() {
-  sigset_t pending;
-  sigpending(&pending);
-  return sigismember(&pending, SIGPIPE) == 1;
-}
-
 }  // namespace
 
 void set_up_helper_thread(const std::string& name) {
@@ -141,7 +135,6 @@ double WaiterThreads::cpu_s() const {
 SigpipeBlock::SigpipeBlock() {
   const sigset_t pipe = only_sigpipe();
   sigset_t before;
-  was_pending_ = sigpipe_pending();
   pthread_sigmask(SIG_BLOCK, &pipe, &before);
   was_blocked_ = sigismember(&before, SIGPIPE) == 1;
 }
@@ -151,7 +144,7 @@ SigpipeBlock::~SigpipeBlock() {
   const sigset_t pipe = only_sigpipe();
   const timespec now{};
   // Removes a signal that arrived meanwhile; unblocking would deliver it and end the process.
-  if (!was_pending_ && sigpipe_pending()) sigtimedwait(&pipe, nullptr, &now);
+  sigtimedwait(&pipe, nullptr, &now);
   pthread_sigmask(SIG_UNBLOCK, &pipe, nullptr);
 }
 

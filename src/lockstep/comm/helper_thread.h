@@ -79,7 +79,6 @@ class SigpipeBlock {
 
  private:
   bool was_blocked_ = false;
-  bool was_pending_ = false;
 };
 
 /// Paces the polling of something that cannot wake its waiter: spins for 20 us, then sleeps 20 us to 0.1 ms,

@@ -132,7 +132,8 @@ class QueuedCommunicator final : public Communicator {
 
   void run(const Collective& collective) override {
     prepare(collective);
-    if (session_->transport().keeps_deadline(collective) && session_->run_here(collective)) return;
+    const bool here = collective.arrived || session_->transport().keeps_deadline(collective);
+    if (here && session_->run_here(collective)) return;
     session_
         ->submit(info_of(collective), [collective](Transport& to, Deadline by) { to.run(collective, by); })
         ->wait();

@@ -33,7 +33,8 @@ class Transport {
   /// Collective. See the named functions of Communicator.
   virtual void run(const Collective& collective, Deadline deadline) = 0;
   /// Whether run() of this collective returns or throws soon after its deadline and after abort(), whatever
-  /// the other ranks do, and from any thread: only then may a caller's thread be inside it.
+  /// the other ranks do, and from any thread: only then, or where all have arrived, may a caller's thread be
+  /// inside it.
   virtual bool keeps_deadline([[maybe_unused]] const Collective& collective) const { return false; }
 
   /// Collective. Null on ranks that are not among `ranks`, and when there is only one.

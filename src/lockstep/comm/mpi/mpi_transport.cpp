@@ -47,7 +47,8 @@ MPI_Comm duplicate(MPI_Comm comm, Deadline deadline, const std::atomic<bool>* st
 }
 
 /// Open MPI's blocking collectives are its tuned ones, but spin while they wait for other ranks. So each
-/// collective first waits asleep until all ranks have arrived, which leaves only the transfer to MPI.
+/// collective first waits asleep until all ranks have arrived, where they have not, which leaves only the
+/// transfer to MPI.
 class MpiTransport final : public Transport {
  public:
   /// Takes both communicators, which have the same ranks.
@@ -62,8 +63,10 @@ class MpiTransport final : public Transport {
   std::string backend() const override { return "mpi"; }
 
   void run(const Collective& collective, Deadline by) override {
-    if (is_small(collective)) return run_small(collective, by);
-    arrive(by);
+    if (!collective.arrived) {
+      if (is_small(collective)) return run_small(collective, by);
+      arrive(by);
+    }
     switch (collective.kind) {
       case Collective::Kind::kAllReduce:
         return all_reduce(collective);
