@@ -56,6 +56,20 @@ TEST(CollectivesTest, all_reduce_combines_every_dtype_and_operation) {
   });
 }
 
+TEST(CollectivesTest, what_follows_a_barrier_needs_no_wait_for_the_others) {
+  RankWorld::get().run([](Communicator& comm) {
+    for (const size_t count : {size_t{3}, size_t{1000}, kLargeSize}) {
+      TypedValues values = TypedValues::whole_numbers(DType::kFloat32, count, comm.rank());
+      comm.run({.kind = Collective::Kind::kBarrier});
+      comm.run({.kind = Collective::Kind::kAllReduce,
+                .input = values.buffer(),
+                .output = values.buffer(),
+                .arrived = true});
+      expect_reduced(values, ReduceOp::kSum, first_ranks(comm.size()));
+    }
+  });
+}
+
 TEST(CollectivesTest, all_reduce_of_inexact_sums_has_the_same_bits_everywhere) {
   RankWorld::get().run([](Communicator& comm) {
     for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kBFloat16}) {
