@@ -7,7 +7,7 @@ if(TARGET lockstep_gloo AND TARGET lockstep_mpi)
   target_include_directories(comm_overhead PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_include_directories(comm_overhead SYSTEM PRIVATE ${GLOO_INCLUDE_DIR} ${MPI_CXX_INCLUDE_DIRS})
   target_link_libraries(comm_overhead PRIVATE
-    lockstep::comm fmt::fmt ${GLOO_LIBRARY} MPI::MPI_CXX lockstep_compiler)
+    lockstep::comm lockstep::measure fmt::fmt ${GLOO_LIBRARY} MPI::MPI_CXX lockstep_compiler)
   target_compile_definitions(comm_overhead PRIVATE OMPI_SKIP_MPICXX)
   # Beside the plugins, where the program looks for them.
   set_target_properties(comm_overhead PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})

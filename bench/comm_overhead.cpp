@@ -30,6 +30,7 @@
 #include "lockstep/base/units.h"
 #include "lockstep/comm/backend.h"
 #include "lockstep/comm/store.h"
+#include "lockstep/measure/interval.h"
 
 #include "comm/folder_store.h"
 
@@ -84,17 +85,6 @@ Spread spread_of(std::vector<double> values) {
   return {values[values.size() / 4], values[values.size() / 2], values[values.size() * 3 / 4]};
 }
 
-/// The median and its 95 % interval: order statistics by the normal approximation of the binomial
-/// (Conover, 3.2).
-Spread interval_of_median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const auto count = double(values.size());
-  const auto reach = size_t(std::ceil(0.98 * std::sqrt(count)));
-  const size_t middle = values.size() / 2;
-  return {values[middle - std::min(middle, reach)], values[middle],
-          values[std::min(values.size() - 1, middle + reach)]};
-}
-
 struct Amount {
   int repeats;
   size_t largest_bytes;
@@ -127,12 +117,13 @@ void compare(comm::Communicator& comm, const AllReduce& bare, const Amount& amou
     if (comm.rank() != 0) continue;
     const Spread b = spread_of(bare_ms);
     const Spread o = spread_of(ours_ms);
-    const Spread r = interval_of_median(ratios);
+    const measure::Estimate ratio = measure::quantile_estimate(ratios, 0.5, {.check_settled = false});
+    const measure::Interval r = ratio.interval.value_or(measure::Interval{NAN, NAN});
     fmt::print(
         "{:>9}  bare {:8.3f} ({:.3f}..{:.3f})  communicator {:8.3f} ({:.3f}..{:.3f})  ratio {:.3f} "
         "[{:.3f}, {:.3f}], of medians {:.3f}\n",
-        format_bytes(int64_t(bytes)), b.median, b.low, b.high, o.median, o.low, o.high, r.median, r.low,
-        r.high, o.median / b.median);
+        format_bytes(int64_t(bytes)), b.median, b.low, b.high, o.median, o.low, o.high, ratio.value, r.lower,
+        r.upper, o.median / b.median);
   }
 }
 
