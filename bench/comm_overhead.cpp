@@ -29,6 +29,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/units.h"
 #include "lockstep/comm/backend.h"
+#include "lockstep/comm/helper_thread.h"
 #include "lockstep/comm/store.h"
 #include "lockstep/measure/interval.h"
 
@@ -91,6 +92,7 @@ struct Amount {
 };
 
 void compare(comm::Communicator& comm, const AllReduce& bare, const Amount& amount) {
+  const comm::SigpipeBlock no_sigpipe;
   const AllReduce ours = [&](std::vector<float>& values) {
     const comm::Buffer buffer = comm::host_buffer(values.data(), values.size());
     comm.run(

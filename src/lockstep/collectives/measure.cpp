@@ -12,6 +12,7 @@
 #include "lockstep/collectives/compute_load.h"
 #include "lockstep/collectives/operations.h"
 #include "lockstep/collectives/test_values.h"
+#include "lockstep/comm/helper_thread.h"
 #include "lockstep/measure/series.h"
 
 namespace lockstep::collectives {
@@ -225,6 +226,8 @@ class RowMeasurement {
     return own;
   }
 
+  /// For Lane::run.
+  const comm::SigpipeBlock no_sigpipe_;
   comm::Communicator& comm_;
   const Pacing& pacing_;
   std::vector<Lane> lanes_;

@@ -44,7 +44,7 @@ void ArgumentChecks::check_buffer(const char* call, const Buffer& buffer) const 
 
 void ArgumentChecks::check(const Collective& collective) const {
   if (collective.kind == Collective::Kind::kBarrier) return;
-  const CollectiveTraits traits = collective.traits();
+  const CollectiveTraits& traits = collective.traits();
   check_buffer(traits.name, collective.input);
   // Kinds that work in place have the same buffer twice.
   if (!traits.in_place) check_alike(traits.name, collective.input, collective.output);

@@ -80,13 +80,25 @@ struct CollectiveTraits {
   bool input_parts = false;
   bool output_parts = false;
 
-  bool rooted() const { return readers != Ranks::kAll || writers != Ranks::kAll; }
+  constexpr bool rooted() const { return readers != Ranks::kAll || writers != Ranks::kAll; }
 };
+
+/// In the order of Collective::Kind.
+inline constexpr CollectiveTraits kCollectiveTraits[] = {
+    {.name = "all_reduce", .in_place = true},
+    {.name = "reduce", .in_place = true, .writers = CollectiveTraits::Ranks::kRoot},
+    {.name = "broadcast",
+     .in_place = true,
+     .readers = CollectiveTraits::Ranks::kRoot,
+     .writers = CollectiveTraits::Ranks::kAllButRoot},
+    {.name = "all_gather", .output_parts = true},
+    {.name = "reduce_scatter", .input_parts = true},
+    {.name = "all_to_all", .input_parts = true, .output_parts = true},
+    {.name = "barrier"}};
 
 /// One operation of all ranks of a communicator, as a value. The named functions of Communicator build it and
 /// document each kind.
 struct Collective {
-  /// The table of traits() is in this order.
   enum class Kind : uint8_t {
     kAllReduce,
     kReduce,
@@ -105,28 +117,16 @@ struct Collective {
   int root = 0;
   /// Time on the steady clock at which this rank was ready for it, where it is issued later; 0: when issued.
   double ready_s = 0;
-  /// All ranks are ready, as after a barrier, and run() may leave the deadline to whoever watches this
-  /// process: a library's blocking call then needs no wait before it and no thread of its own.
+  /// All ranks are ready, as after a barrier, the calling thread has SIGPIPE blocked, and run() may leave the
+  /// deadline to whoever watches this process: a library's blocking call then needs no wait before it and no
+  /// thread of its own.
   bool arrived = false;
 
-  constexpr CollectiveTraits traits() const;
+  constexpr const CollectiveTraits& traits() const { return kCollectiveTraits[static_cast<size_t>(kind)]; }
   const char* name() const { return traits().name; }
   /// Size of the larger buffer.
   size_t bytes() const { return std::max(input.bytes(), output.bytes()); }
 };
-
-constexpr CollectiveTraits Collective::traits() const {
-  using Ranks = CollectiveTraits::Ranks;
-  constexpr CollectiveTraits kTraits[] = {
-      {.name = "all_reduce", .in_place = true},
-      {.name = "reduce", .in_place = true, .writers = Ranks::kRoot},
-      {.name = "broadcast", .in_place = true, .readers = Ranks::kRoot, .writers = Ranks::kAllButRoot},
-      {.name = "all_gather", .output_parts = true},
-      {.name = "reduce_scatter", .input_parts = true},
-      {.name = "all_to_all", .input_parts = true, .output_parts = true},
-      {.name = "barrier"}};
-  return kTraits[static_cast<size_t>(kind)];
-}
 
 /// One end of a point-to-point message, as a value.
 struct Message {

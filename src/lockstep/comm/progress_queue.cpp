@@ -19,54 +19,57 @@ void ProgressQueue::push(std::shared_ptr<Operation> operation, Task task) {
   shared_->entries.push_back({std::move(operation), std::move(task)});
   if (!thread_.joinable()) thread_ = HelperThread(name_, [shared = shared_] { run(*shared); });
   // A busy thread checks the queue again by itself.
-  if (!shared_->running) shared_->changed.notify_all();
+  if (!shared_->busy) shared_->changed.notify_all();
 }
 
-bool ProgressQueue::run_here(const std::shared_ptr<Operation>& operation, const Task& task) {
+bool ProgressQueue::run_here(const Task& task) {
   {
     std::lock_guard lock(shared_->mutex);
-    if (shared_->running || !shared_->entries.empty() || shared_->stopping) return false;
-    shared_->running = operation;
+    if (shared_->busy || !shared_->entries.empty() || shared_->stopping) return false;
+    shared_->busy = true;
   }
-  carry_out(*shared_, *operation, task);
+  try {
+    task();
+  } catch (...) {
+    shared_->failed(Failure::from_current_exception());
+  }
+  end(*shared_);
   return true;
 }
 
 void ProgressQueue::run(Shared& shared) {
   std::unique_lock lock(shared.mutex);
   while (true) {
-    shared.changed.wait(lock,
-                        [&] { return shared.stopping || (!shared.running && !shared.entries.empty()); });
+    shared.changed.wait(lock, [&] { return shared.stopping || (!shared.busy && !shared.entries.empty()); });
     if (shared.stopping) return;
     Entry entry = std::move(shared.entries.front());
     shared.entries.pop_front();
+    shared.busy = true;
     shared.running = entry.operation;
     lock.unlock();
-    carry_out(shared, *entry.operation, entry.task);
+    try {
+      entry.task();
+      // Idle before completion is signaled, so that a waiter may destroy the communicator at once.
+      end(shared);
+      entry.operation->complete();
+    } catch (...) {
+      const Failure failure = Failure::from_current_exception();
+      shared.failed(failure);
+      entry.operation->fail(failure);
+      end(shared);
+    }
     // The task may hold the last reference to buffers or operations; they are not freed under the lock.
     entry = {};
     lock.lock();
   }
 }
 
-void ProgressQueue::carry_out(Shared& shared, Operation& operation, const Task& task) {
-  const auto end = [&shared] {
-    std::lock_guard lock(shared.mutex);
-    shared.running.reset();
-    // For a thread that waits for the end of a task that another one carried out.
-    if (!shared.entries.empty()) shared.changed.notify_all();
-  };
-  try {
-    task();
-    // Idle before completion is signaled, so that a waiter may destroy the communicator at once.
-    end();
-    operation.complete();
-  } catch (...) {
-    const Failure failure = Failure::from_current_exception();
-    shared.failed(failure);
-    operation.fail(failure);
-    end();
-  }
+void ProgressQueue::end(Shared& shared) {
+  std::lock_guard lock(shared.mutex);
+  shared.busy = false;
+  shared.running.reset();
+  // For a thread that waits for the end of a task that another one carried out.
+  if (!shared.entries.empty()) shared.changed.notify_all();
 }
 
 void ProgressQueue::fail_all(const Failure& failure) {
@@ -84,7 +87,7 @@ void ProgressQueue::fail_all(const Failure& failure) {
 
 bool ProgressQueue::idle() const {
   std::lock_guard lock(shared_->mutex);
-  return !shared_->running && shared_->entries.empty();
+  return !shared_->busy && shared_->entries.empty();
 }
 
 void ProgressQueue::stop() {

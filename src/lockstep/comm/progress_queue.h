@@ -28,11 +28,11 @@ class ProgressQueue {
 
   void push(std::shared_ptr<Operation> operation, Task task);
 
-  /// Carries out `task` in the calling thread, if nothing is queued or running; the operation has an outcome
-  /// then. False, having done nothing, if something is. Tasks that are pushed meanwhile come after it.
-  bool run_here(const std::shared_ptr<Operation>& operation, const Task& task);
+  /// Carries out `task` in the calling thread, if nothing is queued or running, and hands its failure to the
+  /// handler. False, having done nothing, if something is. Tasks that are pushed meanwhile come after it.
+  bool run_here(const Task& task);
 
-  /// Fails everything that is queued or running. A running task goes on until it notices.
+  /// Fails every operation that is queued or running. A running task goes on until it notices.
   void fail_all(const Failure& failure);
 
   /// Whether nothing is queued or running.
@@ -54,14 +54,16 @@ class ProgressQueue {
     mutable std::mutex mutex;
     std::condition_variable changed;
     std::deque<Entry> entries;
+    /// A task is running, in whichever thread.
+    bool busy = false;
+    /// The operation of the task that the queue's thread runs.
     std::shared_ptr<Operation> running;
     bool stopping = false;
     FailureHandler failed;
   };
 
   static void run(Shared& shared);
-  /// Carries out the task of `operation`, which is `shared.running`, without the lock.
-  static void carry_out(Shared& shared, Operation& operation, const Task& task);
+  static void end(Shared& shared);
 
   const std::string name_;
   std::shared_ptr<Shared> shared_;

@@ -1,4 +1,5 @@
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -50,16 +51,17 @@ class QueuedSession final : public Session {
   /// Carries out the collective in this thread; false, having done nothing, if something is in flight before
   /// it. Throws its failure.
   bool run_here(const Collective& collective) {
-    const OperationInfo info = info_of(collective);
-    const auto operation = std::make_shared<Operation>(info);
-    const bool done = queue_->run_here(operation, [&] {
+    const bool done = queue_->run_here([this, &collective] {
       // Blocked in the progress thread, too: a library may write to a connection that was closed.
-      const SigpipeBlock no_sigpipe;
+      std::optional<SigpipeBlock> no_sigpipe;
+      if (!collective.arrived) no_sigpipe.emplace();
       carry_out(
-          *transport_, [&](Transport& to, Deadline by) { to.run(collective, by); }, timeout(), info, where());
+          *transport_, [&](Transport& to, Deadline by) { to.run(collective, by); }, timeout(),
+          info_of(collective), where());
     });
-    // By now another thread may have made the communicator fail.
-    return done && operation->test();
+    // The collective's, unless another thread has made the communicator fail before.
+    if (done) raise_failure();
+    return done;
   }
 
   WorkPtr start(const Message& message) {

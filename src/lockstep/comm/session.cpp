@@ -10,24 +10,23 @@ namespace lockstep::comm {
 
 Session::Session(std::string where, Duration timeout) : where_(std::move(where)), timeout_(timeout) {}
 
-bool Session::usable() const {
-  const std::lock_guard lock(mutex_);
-  return !failure_;
-}
-
 void Session::check_usable() const {
-  const std::lock_guard lock(mutex_);
-  if (!failure_) return;
+  if (!failed_) return;
   Failure again = *failure_;
   again.what = "this communicator is unusable since it failed: " + again.what;
   again.raise();
 }
 
+void Session::raise_failure() const {
+  if (failed_) failure_->raise();
+}
+
 void Session::break_with(const Failure& failure) {
   {
     const std::lock_guard lock(mutex_);
-    if (failure_) return;
+    if (failed_) return;
     failure_ = failure;
+    failed_ = true;
   }
   // Only the first failure gets here, the one that later calls report. Outside the lock: abandon() fails
   // operations, whose callbacks may come back here.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -22,9 +23,10 @@ class Session : public std::enable_shared_from_this<Session> {
   Duration timeout() const { return timeout_; }
   const std::string& where() const { return where_; }
 
-  bool usable() const;
-  /// Throws the first failure, if there was one.
+  bool usable() const { return !failed_; }
+  /// Throws the first failure, if there was one: as that of an earlier operation, or as it was.
   void check_usable() const;
+  void raise_failure() const;
   /// Makes `failure` final unless there was one before.
   void break_with(const Failure& failure);
   /// Makes a time-out of `operation` final, fails the operation with it, and throws it.
@@ -50,7 +52,9 @@ class Session : public std::enable_shared_from_this<Session> {
   const std::string where_;
   const Duration timeout_;
   mutable std::mutex mutex_;
+  /// Never changes once `failed_` is set.
   std::optional<Failure> failure_;
+  std::atomic<bool> failed_{false};
   std::vector<std::weak_ptr<Session>> duplicates_;
 };
 

@@ -16,10 +16,11 @@ struct DTypeTraits {
   size_t bytes;
 };
 
-constexpr DTypeTraits traits_of(DType dtype) {
-  constexpr DTypeTraits kTraits[] = {{"fp32", 4},  {"fp64", 8},  {"fp16", 2}, {"bf16", 2},
-                                     {"uint8", 1}, {"int32", 4}, {"int64", 8}};
-  return kTraits[static_cast<size_t>(dtype)];
+inline constexpr DTypeTraits kDTypeTraits[] = {{"fp32", 4},  {"fp64", 8},  {"fp16", 2}, {"bf16", 2},
+                                               {"uint8", 1}, {"int32", 4}, {"int64", 8}};
+
+constexpr const DTypeTraits& traits_of(DType dtype) {
+  return kDTypeTraits[static_cast<size_t>(dtype)];
 }
 
 constexpr size_t element_bytes(DType dtype) {

@@ -239,7 +239,7 @@ class StagedTransport final : public Transport {
 
   /// The collective as tables, with a row per part.
   StagedTables tables_of(const Collective& collective) const {
-    const CollectiveTraits traits = collective.traits();
+    const CollectiveTraits& traits = collective.traits();
     const auto includes_me = [&](CollectiveTraits::Ranks ranks) {
       return ranks == CollectiveTraits::Ranks::kAll ||
              (ranks == CollectiveTraits::Ranks::kRoot) == (rank() == collective.root);
