@@ -84,7 +84,7 @@ class Bench {
   }
 
   double stamped_median_s(int steps) {
-    tracer_->take_stamps();
+    tracer_->forget_stamps();
     return median(train(steps, /*stamped=*/true));
   }
 

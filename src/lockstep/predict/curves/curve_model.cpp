@@ -8,17 +8,18 @@
 
 namespace lockstep::predict {
 
-const CurvePrior kCurvePrior{.doubling = 0.246,
-                             .ring = 0.365,
-                             .several_gpus = 0.0525,
-                             .several_nodes = 0.0741,
-                             .walk = 0.475,
+const CurvePrior kCurvePrior{.doubling = 0.234,
+                             .ring = 0.381,
+                             .several_gpus = 0.0114,
+                             .several_nodes = 0.296,
+                             .nodes_deviation = 0.169,
+                             .walk = 0.448,
                              .slope = 0.174,
-                             .scatter = 0.00365,
-                             .scatter_of_size = 0.0343,
-                             .size = -2.91,
-                             .size_deviation = 1.1,
-                             .half_precision = 0.843};
+                             .scatter = 0.00453,
+                             .scatter_of_size = 0.0346,
+                             .size = -2.88,
+                             .size_deviation = 1.09,
+                             .half_precision = 0.832};
 
 namespace {
 
@@ -37,11 +38,11 @@ struct Part {
 };
 
 /// Costs of the known points and of the one to predict: a normal distribution for a given size of the
-/// overhead, which each known cost narrows.
-Part learn(std::span<const CurvePoint> points, const CurvePrior& prior, double size) {
+/// overhead, which each known cost narrows. `usual_size` is that of the prior.
+Part learn(std::span<const CurvePoint> points, const CurvePrior& prior, double size, double usual_size) {
   const CurvePoint& first = points.front();
   const size_t count = points.size(), last = count - 1;
-  std::vector<double> doublings(count), steps(count, 1), transfer(count), mean(count);
+  std::vector<double> doublings(count), steps(count, 1), transfer(count), between(count), mean(count);
   for (size_t i = 0; i < count; ++i) {
     const double n = points[i].gpus;
     doublings[i] = std::log2(n);
@@ -49,17 +50,19 @@ Part learn(std::span<const CurvePoint> points, const CurvePrior& prior, double s
       steps[i] = first.batch_per_gpu / points[i].batch_per_gpu;
     if (points[i].transfer_s)
       transfer[i] = *points[i].transfer_s / (points[i].batch_per_gpu * first.cost_s());
+    // What links one GPU to another in a node says little about the links between nodes.
+    if (points[i].nodes > 1) between[i] = usual_size * steps[i];
     const double ring = points[i].transfer_s ? 0 : prior.ring;
-    mean[i] = 1 + transfer[i] +
+    mean[i] = 1 + transfer[i] + between[i] * prior.several_nodes +
               size * steps[i] *
-                  (prior.doubling * doublings[i] + ring * 2 * (n - 1) / n + (n > 1 ? prior.several_gpus : 0) +
-                   (points[i].nodes > 1 ? prior.several_nodes : 0));
+                  (prior.doubling * doublings[i] + ring * 2 * (n - 1) / n + (n > 1 ? prior.several_gpus : 0));
   }
   std::vector<std::vector<double>> covariance(count, std::vector<double>(count));
   for (size_t i = 0; i < count; ++i)
     for (size_t j = 0; j < count; ++j)
       covariance[i][j] = 1 + std::pow(kFixedDeviation, 2) * (steps[i] - 1) * (steps[j] - 1) +
                          std::pow(kTransferDeviation, 2) * transfer[i] * transfer[j] +
+                         std::pow(prior.nodes_deviation, 2) * between[i] * between[j] +
                          std::pow(size, 2) * steps[i] * steps[j] *
                              (std::pow(prior.walk, 2) * std::min(doublings[i], doublings[j]) +
                               std::pow(prior.slope, 2) * doublings[i] * doublings[j]);
@@ -111,7 +114,8 @@ Forecast forecast(const Curve& curve, std::span<const CurvePoint> known, const C
   std::vector<Part> parts;
   for (int i = 0; i < kSizes; ++i) {
     const double deviations = kSizeRange * (2.0 * i / (kSizes - 1) - 1);
-    parts.push_back(learn(points, prior, std::exp(log_size + prior.size_deviation * deviations)));
+    parts.push_back(
+        learn(points, prior, std::exp(log_size + prior.size_deviation * deviations), std::exp(log_size)));
     parts.back().log_weight = (strong ? 0 : parts.back().log_weight) - deviations * deviations / 2;
   }
   std::ranges::sort(parts, std::greater{}, &Part::log_weight);

@@ -10,8 +10,8 @@ namespace lockstep::predict {
 /// first known cost, at an overhead of size 1 (docs/predicting.md).
 struct CurvePrior {
   /// Mean overhead of a doubling of the GPUs, of a ring's bytes, of more GPUs than one, of more nodes than
-  /// one.
-  double doubling, ring, several_gpus, several_nodes;
+  /// one; the last has the usual size, with a standard deviation, whatever the size within a node.
+  double doubling, ring, several_gpus, several_nodes, nodes_deviation;
   /// Standard deviations: of what each doubling adds on its own, and of what all doublings add alike.
   double walk, slope;
   /// Scatter of a measurement relative to its value: in any case, and for an overhead of size 1.
