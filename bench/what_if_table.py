@@ -3,6 +3,7 @@
 
   bench/what_if_table.py FOLDER                    all jobs; their results stay in FOLDER
   bench/what_if_table.py FOLDER --job alexnet      one of them; the table has all that FOLDER holds
+  bench/what_if_table.py FOLDER --links            others, each over a link of known speed (bench/on_link.py)
 
 Each job is measured once with a breakdown, on 1 and 2 ranks of one thread, and one rank alone with a second batch
 (`bench --append`). `predict --verify` then launches the job and its changes in turn. The output is a Markdown table and
@@ -16,7 +17,7 @@ from pathlib import Path
 
 from vs_python import ROOT
 
-# Network, strategy, batches (the second one alone), other flags, number of ranks, changes.
+# Network, strategy, batches (the second one alone), other flags, number of ranks, changes; a link.
 JOBS = {
     "lenet5": ("lenet5", "ddp", (32, 64), [], 2, "bucket=0.1,batch=64,wire=bf16,strategy=replicated,ranks=1"),
     "resnet18": ("resnet18", "ddp", (8, 16), ["--image-size", "64"], 2,
@@ -29,6 +30,17 @@ JOBS = {
     "resnet50": ("resnet50", "sharded", (4, 8), ["--image-size", "64"], 1,
                  "ranks=2,batch=8,bucket=5,strategy=ddp,strategy=replicated"),
 }
+LINKS = {
+    f"{network}-{strategy}-{link}": (network, strategy, (batch, 2 * batch), ["--image-size", "64"], 2,
+                                     f"{changes},batch={2 * batch},wire=bf16,ranks=1", link)
+    for network, strategy, batch, changes, link in [
+        ("resnet18", "ddp", 8, "bucket=5,strategy=replicated", "2gbit"),
+        ("resnet18", "replicated", 8, "bucket=5,strategy=ddp", "1gbit"),
+        ("googlenet", "ddp", 8, "bucket=5,strategy=sharded", "2gbit"),
+        ("resnet34", "ddp", 8, "bucket=100,strategy=replicated", "2gbit"),
+        ("resnet50", "ddp", 8, "bucket=5,strategy=sharded", "5gbit"),
+        ("alexnet", "ddp", 16, "bucket=100,strategy=replicated", "10gbit")]
+}
 
 
 def run(command):
@@ -37,15 +49,16 @@ def run(command):
         raise SystemExit(f"{' '.join(map(str, command))} ended with {finished.returncode}:\n{finished.stderr}")
 
 
-def measure(options, name):
-    network, strategy, (batch, other), flags, ranks, changes = JOBS[name]
+def measure(options, jobs, name):
+    network, strategy, (batch, other), flags, ranks, changes, *link = jobs[name]
+    lockstep = [*([ROOT / "bench/on_link.py", *link] if link else []), options.lockstep]
     record, result = options.folder / f"{name}.run.json", options.folder / f"{name}.json"
-    bench = [options.lockstep, "bench", "--model", network, *flags, "--threads", 1, "--max-time", options.seconds,
+    bench = [*lockstep, "bench", "--model", network, *flags, "--threads", 1, "--max-time", options.seconds,
              "--quiet", "--json", record]
     record.unlink(missing_ok=True)
     run([*bench, "--strategy", strategy, "--batch", batch, "--ranks", "1,2", "--breakdown"])
     run([*bench, "--strategy", "single", "--batch", other, "--ranks", 1, "--append"])
-    run([options.lockstep, "predict", record, "--batch", batch, "--strategy", strategy, "--ranks", ranks, "--what-if",
+    run([*lockstep, "predict", record, "--batch", batch, "--strategy", strategy, "--ranks", ranks, "--what-if",
          changes, "--verify", "--rounds", options.rounds, "--row-time", options.seconds, "--json", result,
          "--force"])
 
@@ -53,23 +66,27 @@ def measure(options, name):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--job", action="append", choices=JOBS, help="a job to measure, may be given again [all]")
+    parser.add_argument("--job", action="append", help="a job to measure, may be given again [all]")
+    parser.add_argument("--links", action="store_true", help="the jobs over links")
     parser.add_argument("--rounds", type=int, default=3, help="launches of each side [3]")
     parser.add_argument("--seconds", type=float, default=3, help="longest time of a row [3]")
     parser.add_argument("--lockstep", default=ROOT / "build/lockstep")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    for name in options.job or JOBS:
-        measure(options, name)
+    jobs = LINKS if options.links else JOBS
+    for name in options.job or jobs:
+        if name not in jobs:
+            parser.error(f"--job takes {', '.join(jobs)}, not '{name}'")
+        measure(options, jobs, name)
 
     print("| job | change | predicted | measured | 95 % interval | sign | within 5 points |")
     print("|---|---|---|---|---|---|---|")
     changes, right, met = 0, 0, 0
-    for name, (network, strategy, (batch, _), flags, ranks, _) in JOBS.items():
+    for name, (network, strategy, (batch, _), flags, ranks, _, *link) in jobs.items():
         result = options.folder / f"{name}.json"
         if not result.exists():
             continue
-        job = f"{' '.join([network, strategy, *flags])}, batch {batch}, ranks {ranks}"
+        job = f"{' '.join([network, strategy, *flags])}, batch {batch}, ranks {ranks}{''.join(f', {rate}' for rate in link)}"
         for change in json.loads(result.read_text())["jobs"][0]["verification"]["changes"]:
             if change["measured_gain"] is None:
                 print(f"| {job} | {change['change']} | {change['predicted_gain']:+.1%} | {change['missing']} | | | |")

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/predict/jobs/own_costs.h"
 
 #include "predict/jobs/sample_job.h"
 
@@ -47,6 +48,23 @@ TEST(JobProfileTest, phases_and_buckets_are_those_of_the_breakdown) {
   // Two ranks on the host compute 5 % slower.
   EXPECT_NEAR(value_at(profile.sharing, 2), 1.05, 0.01);
   EXPECT_NEAR(value_at(profile.sharing, 4), 1.15, 0.02);
+}
+
+TEST(JobProfileTest, collectives_at_the_same_time_share_it_by_their_bytes) {
+  for (const bool fills_cores : {false, true}) {
+    results::RunRecord record = sample_record();
+    results::Run& run = record.runs[1];
+    for (auto& rank : run.breakdown->ranks)
+      // The second begins in a lane of its own while the first moves, and both end together.
+      rank.buckets = {
+          {.bytes = 20 << 20, .ready_s = 0.1, .started_s = 0.1, .all_arrived_s = 0.1, .ended_s = 0.9},
+          {.bytes = 10 << 20, .ready_s = 0.2, .started_s = 0.2, .all_arrived_s = 0.2, .ended_s = 1.0}};
+    const OwnCosts own = own_costs(run, *strategy_shape("replicated", ""), fills_cores);
+    ASSERT_THAT(own.points, SizeIs(2));
+    // Ascending sizes. Without the lanes the first would take eight times as long as the second.
+    EXPECT_NEAR(own.points[1].time_s / own.points[0].time_s, 2, 0.05) << fills_cores;
+    EXPECT_NEAR(own.points[0].time_s, 0.3, fills_cores ? 0.1 : 0.01);
+  }
 }
 
 TEST(JobProfileTest, known_values_are_joined_and_continued) {
@@ -231,20 +249,37 @@ TEST(JobProfileTest, what_communication_adds_to_backward_is_what_the_model_adds)
   }
 }
 
+TEST(JobProfileTest, a_thread_that_keeps_its_core_is_not_slowed_by_communication) {
+  results::RunRecord record = overlapped_record();
+  for (results::Run& run : record.runs) {
+    run.threads_per_rank = 1;
+    // Of the 40 ms that two ranks take longer they have no core in 4.
+    for (results::RankBreakdown& rank : run.breakdown->ranks) {
+      rank.mean = run.breakdown->mean;
+      rank.processor.backward_s = rank.mean.backward_s - (run.ranks == 2 ? 0.004 : 0);
+    }
+  }
+  const JobProfile profile = read_profiles(record, "a.json", {}).front();
+  EXPECT_NEAR(profile.loss.compute, 4.0 / 75, 0.01);
+}
+
 TEST(JobProfileTest, turns_of_the_processor_are_told_from_bytes_where_ranks_fill_the_cores) {
   // Two rounds of 2 ms each and 4 MiB in 4 ms; while ranks compute 1.6 times as long.
   results::RunRecord record = overlapped_record();
   const double late_s = 0.004, cost_s = 0.004 + 2 * kAssumedRound_s;
   for (results::RankBreakdown& rank : record.runs[0].breakdown->ranks) {
     rank.buckets.clear();
+    double free_s = 0;
     for (const double begin_s : {0.15, 0.2, 0.25, 0.34}) {
       for (const double times : {1, 8}) {
         const double ready_s = begin_s + (times > 1 ? 0.01 : 0);
         const double work_s = times * 0.004 + 2 * kAssumedRound_s;
         rank.buckets.push_back({.bytes = static_cast<int64_t>(times) << 22,
                                 .ready_s = ready_s,
+                                .started_s = std::max(ready_s, free_s),
                                 .all_arrived_s = ready_s,
                                 .ended_s = ready_s + (begin_s < 0.34 ? late_s + 1.6 * work_s : work_s)});
+        free_s = rank.buckets.back().ended_s;
         if (begin_s >= 0.34) break;
       }
     }

@@ -19,8 +19,8 @@ using results::BucketTimes;
 using results::Run;
 using results::RunRecord;
 
-/// Deviation of a mean backward pass that communication does not explain, as a share of it.
-constexpr double kBackwardScatter = 0.05;
+/// Deviations of a mean backward pass, and of its time without a core, that communication does not explain.
+constexpr double kBackwardScatter = 0.05, kWaitingScatter = 0.01;
 /// At most this share of backward is communication that it hides, and at most this share of that lengthens
 /// it.
 constexpr double kMostHidden = 0.9, kMostLoss = 0.9;
@@ -149,6 +149,18 @@ void take_sharing(JobProfile& profile, const RunRecord& record, const std::vecto
   sort_known(profile.sharing);
 }
 
+/// Seconds of a backward pass in which the rank's thread has no core; empty where that is not known, and
+/// where other threads of the rank may lack theirs.
+std::optional<double> without_core(const Run& run) {
+  if (run.threads_per_rank != 1) return std::nullopt;
+  double sum_s = 0;
+  for (const results::RankBreakdown& rank : run.breakdown->ranks) {
+    if (!(rank.processor.backward_s > 0)) return std::nullopt;
+    sum_s += rank.mean.backward_s - rank.processor.backward_s;
+  }
+  return sum_s / static_cast<double>(run.breakdown->ranks.size());
+}
+
 /// Takes phi_c, the time that communication adds to backward, beyond what sharing a host does.
 void take_loss(JobProfile& profile, const std::vector<const Run*>& rows) {
   const Run& first = *rows.front();
@@ -160,10 +172,13 @@ void take_loss(JobProfile& profile, const std::vector<const Run*>& rows) {
     const double slower = value_at(profile.sharing, placement_of(last).per_host);
     const double alone_s =
         step_of(first) * first.breakdown->mean.backward_s / first.breakdown->mean.step_s * slower;
-    const double excess_s = std::clamp(profile.backward_s - alone_s, 0.0, hidden_s);
+    const auto waited_s = without_core(last), before_s = without_core(first);
+    const bool known = waited_s && before_s;
+    const double longer_s = known ? *waited_s - *before_s : profile.backward_s - alone_s;
+    const double excess_s = std::clamp(longer_s, 0.0, hidden_s);
     // The least-squares estimate of a share around the usual one with a deviation of 1: little that is hidden
     // tells little.
-    const double scatter2 = std::pow(kBackwardScatter * profile.backward_s, 2);
+    const double scatter2 = std::pow((known ? kWaitingScatter : kBackwardScatter) * profile.backward_s, 2);
     loss = (excess_s * hidden_s + usual * scatter2) / (hidden_s * hidden_s + scatter2);
     loss = std::min(loss, kMostLoss);
   }

@@ -21,6 +21,25 @@ struct Cost {
 };
 using CostBySize = std::map<int64_t, Cost>;
 
+/// Puts collectives that ran at the same time, in lanes, in turn: in their time each moves its bytes.
+void put_in_turn(std::vector<BucketTimes>& buckets) {
+  const double instant_s = 1e-6;
+  for (auto first = buckets.begin(), next = first; first != buckets.end(); first = next) {
+    double begin_s = std::max(first->started_s, first->all_arrived_s), end_s = first->ended_s;
+    double bytes = static_cast<double>(first->bytes);
+    for (next = first + 1; next != buckets.end() && next->started_s < end_s - instant_s; ++next) {
+      end_s = std::max(end_s, next->ended_s);
+      bytes += static_cast<double>(next->bytes);
+    }
+    if (next == first + 1 || bytes <= 0) continue;
+    const double per_byte_s = std::max(0.0, end_s - begin_s) / bytes;
+    for (; first != next; ++first) {
+      first->all_arrived_s = begin_s;
+      first->ended_s = begin_s += per_byte_s * static_cast<double>(first->bytes);
+    }
+  }
+}
+
 void put_onto_line(CostBySize& costs, const Run& run, CollectiveKind kind) {
   const auto smallest = static_cast<double>(costs.begin()->first);
   if (smallest <= kSmallBytes) return;
@@ -112,8 +131,8 @@ std::vector<BucketTimes> mean_buckets(const Run& run) {
   for (size_t k = 0; k < count; ++k) {
     BucketTimes sum{.bytes = ranks.front().buckets[k].bytes};
     for (const auto& rank : ranks) {
-      for (double BucketTimes::*time :
-           {&BucketTimes::ready_s, &BucketTimes::all_arrived_s, &BucketTimes::ended_s})
+      for (double BucketTimes::*time : {&BucketTimes::ready_s, &BucketTimes::started_s,
+                                        &BucketTimes::all_arrived_s, &BucketTimes::ended_s})
         sum.*time += rank.buckets[k].*time / static_cast<double>(ranks.size());
     }
     mean.push_back(sum);
@@ -130,7 +149,8 @@ CollectiveKind bucket_kind(const Run& run, const StrategyShape& shape, size_t in
 }
 
 OwnCosts own_costs(const results::Run& run, const StrategyShape& shape, bool fills_cores) {
-  const std::vector<BucketTimes> buckets = mean_buckets(run);
+  std::vector<BucketTimes> buckets = mean_buckets(run);
+  put_in_turn(buckets);
   const results::PhaseTimes& mean = run.breakdown->mean;
   double computed_s = mean.input_s + mean.forward_s + mean.backward_s;
   std::map<CollectiveKind, CostBySize> kinds;

@@ -17,8 +17,8 @@ CollectiveKind bucket_kind(const results::Run& run, const StrategyShape& shape, 
 /// Costs of a run's own collectives.
 struct OwnCosts {
   /// By kind and size: the time by which each, in one queue, was later than its ready time and the end of
-  /// those before (the recurrence of overlap() solved for the costs). Equal sizes share their mean, so that
-  /// those of several lanes, which end at nearly the same time, do not count as free.
+  /// those before (the recurrence of overlap() solved for the costs); those that ran at the same time, in
+  /// lanes, share it by their bytes. Equal sizes share their mean.
   std::vector<CollectivePoint> points;
   /// phi_n, and how late a round begins while the rank computes, where `points` leave them out.
   double network_loss = 0, turn_s = 0;
