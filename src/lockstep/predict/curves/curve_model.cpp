@@ -50,7 +50,7 @@ Part learn(std::span<const CurvePoint> points, const CurvePrior& prior, double s
       steps[i] = first.batch_per_gpu / points[i].batch_per_gpu;
     if (points[i].transfer_s)
       transfer[i] = *points[i].transfer_s / (points[i].batch_per_gpu * first.cost_s());
-    // What links one GPU to another in a node says little about the links between nodes.
+    // Links within a node say little about those between nodes.
     if (points[i].nodes > 1) between[i] = usual_size * steps[i];
     const double ring = points[i].transfer_s ? 0 : prior.ring;
     mean[i] = 1 + transfer[i] + between[i] * prior.several_nodes +
