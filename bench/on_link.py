@@ -10,7 +10,6 @@ goes over it with OMPI_MCA_btl=tcp,self. Needs a machine that lets the user make
 """
 
 import argparse
-import os
 import subprocess
 import sys
 
@@ -27,7 +26,7 @@ def main():
     if not options.command:
         parser.error("name a command after the rate")
     command = [*hosts.unshared(), "sh", "-c", SCRIPT, options.rate, *options.command]
-    sys.exit(subprocess.run(command, preexec_fn=hosts.end_with_parent, env=os.environ).returncode)
+    sys.exit(subprocess.run(command, preexec_fn=hosts.end_with_parent).returncode)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """How well `lockstep predict --what-if` foresees what changes bring: 30 of them, predicted beside measured.
 
-  bench/what_if_table.py FOLDER                    all jobs; their results stay in FOLDER
+  bench/what_if_table.py FOLDER                    six jobs; their results stay in FOLDER
   bench/what_if_table.py FOLDER --job alexnet      one of them; the table has all that FOLDER holds
-  bench/what_if_table.py FOLDER --links            others, each over a link of known speed (bench/on_link.py)
+  bench/what_if_table.py FOLDER --links            six others, over links of known speed (bench/on_link.py)
 
 Each job is measured once with a breakdown, on 1 and 2 ranks of one thread, and one rank alone with a second batch
 (`bench --append`). `predict --verify` then launches the job and its changes in turn. The output is a Markdown table and
@@ -41,6 +41,7 @@ LINKS = {
         ("resnet50", "ddp", 8, "bucket=5,strategy=sharded", "5gbit"),
         ("alexnet", "ddp", 16, "bucket=100,strategy=replicated", "10gbit")]
 }
+ALL = JOBS | LINKS
 
 
 def run(command):
@@ -49,8 +50,8 @@ def run(command):
         raise SystemExit(f"{' '.join(map(str, command))} ended with {finished.returncode}:\n{finished.stderr}")
 
 
-def measure(options, jobs, name):
-    network, strategy, (batch, other), flags, ranks, changes, *link = jobs[name]
+def measure(options, name):
+    network, strategy, (batch, other), flags, ranks, changes, *link = ALL[name]
     lockstep = [*([ROOT / "bench/on_link.py", *link] if link else []), options.lockstep]
     record, result = options.folder / f"{name}.run.json", options.folder / f"{name}.json"
     bench = [*lockstep, "bench", "--model", network, *flags, "--threads", 1, "--max-time", options.seconds,
@@ -66,23 +67,20 @@ def measure(options, jobs, name):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--job", action="append", help="a job to measure, may be given again [all]")
-    parser.add_argument("--links", action="store_true", help="the jobs over links")
+    parser.add_argument("--job", action="append", choices=ALL, help="a job to measure, may be given again")
+    parser.add_argument("--links", action="store_true", help="the jobs over links, where no --job is named")
     parser.add_argument("--rounds", type=int, default=3, help="launches of each side [3]")
     parser.add_argument("--seconds", type=float, default=3, help="longest time of a row [3]")
     parser.add_argument("--lockstep", default=ROOT / "build/lockstep")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    jobs = LINKS if options.links else JOBS
-    for name in options.job or jobs:
-        if name not in jobs:
-            parser.error(f"--job takes {', '.join(jobs)}, not '{name}'")
-        measure(options, jobs, name)
+    for name in options.job or (LINKS if options.links else JOBS):
+        measure(options, name)
 
     print("| job | change | predicted | measured | 95 % interval | sign | within 5 points |")
     print("|---|---|---|---|---|---|---|")
     changes, right, met = 0, 0, 0
-    for name, (network, strategy, (batch, _), flags, ranks, _, *link) in jobs.items():
+    for name, (network, strategy, (batch, _), flags, ranks, _, *link) in ALL.items():
         result = options.folder / f"{name}.json"
         if not result.exists():
             continue

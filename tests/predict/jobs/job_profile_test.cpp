@@ -253,7 +253,7 @@ TEST(JobProfileTest, a_thread_that_keeps_its_core_is_not_slowed_by_communication
   results::RunRecord record = overlapped_record();
   for (results::Run& run : record.runs) {
     run.threads_per_rank = 1;
-    // Of the 40 ms that two ranks take longer they have no core in 4.
+    // Two ranks take 40 ms longer; for 4 of them they have no core.
     for (results::RankBreakdown& rank : run.breakdown->ranks) {
       rank.mean = run.breakdown->mean;
       rank.processor.backward_s = rank.mean.backward_s - (run.ranks == 2 ? 0.004 : 0);
