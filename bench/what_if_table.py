@@ -36,10 +36,10 @@ LINKS = {
     for network, strategy, batch, changes, link in [
         ("resnet18", "ddp", 8, "bucket=5,strategy=replicated", "2gbit"),
         ("resnet18", "replicated", 8, "bucket=5,strategy=ddp", "1gbit"),
-        ("googlenet", "ddp", 8, "bucket=5,strategy=sharded", "2gbit"),
+        ("googlenet", "ddp", 8, "bucket=5,strategy=sharded", "1gbit"),
         ("resnet34", "ddp", 8, "bucket=100,strategy=replicated", "2gbit"),
-        ("resnet50", "ddp", 8, "bucket=5,strategy=sharded", "5gbit"),
-        ("alexnet", "ddp", 16, "bucket=100,strategy=replicated", "10gbit")]
+        ("resnet50", "ddp", 8, "bucket=5,strategy=sharded", "2gbit"),
+        ("alexnet", "ddp", 16, "bucket=100,strategy=replicated", "2gbit")]
 }
 ALL = JOBS | LINKS
 

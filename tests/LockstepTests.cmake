@@ -1,11 +1,11 @@
 # lockstep_test(units_test SOURCES units_test.cpp KNOWS base [LABEL unit] [TIMEOUT seconds] [LINK ...]
-#               [PARTS n [ALONE patterns] [SLOW patterns]])
+#               [SLOW patterns] [PARTS n [ALONE patterns]])
 #
 # One GoogleTest program, one ctest entry per test case. The label defaults to `unit`, the time-out to 60 s, ten
-# times as long under a sanitizer. PARTS: so many ctest entries instead, each with every n-th case; for hundreds of
-# short cases of a program that takes longer to load LibTorch than to run one of them. The time-out is a part's. ALONE:
-# patterns of the cases that compare durations; they are a part of their own, which runs while no other test does. SLOW:
-# patterns of the cases that only `make test-all` runs, a part of their own too, labelled `slow`.
+# times as long under a sanitizer. SLOW: patterns of the cases that only `make test-all` runs, labelled `slow`. PARTS: so
+# many ctest entries instead, each with every n-th case; for hundreds of short cases of a program that takes longer to
+# load LibTorch than to run one of them. The time-out is a part's. ALONE: patterns of the cases that compare durations;
+# they are a part of their own, which runs while no other test does, as those of SLOW are.
 
 set(LOCKSTEP_TEST_TIMEOUT_S 60)
 set(LOCKSTEP_TEST_TIMEOUT_FACTOR 1)
@@ -36,9 +36,9 @@ function(lockstep_test name)
   # The code under test is optimized, its tests need not be: a third less to compile.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O0>)
   target_compile_definitions(${name} PRIVATE LOCKSTEP_GOLDEN="${CMAKE_SOURCE_DIR}/tests/golden")
+  list(JOIN TEST_SLOW ":" slow)
   if(TEST_PARTS)
     list(JOIN TEST_ALONE ":" alone)
-    list(JOIN TEST_SLOW ":" slow)
     math(EXPR last "${TEST_PARTS} - 1")
     foreach(index RANGE ${last})
       math(EXPR part "${index} + 1")
@@ -55,6 +55,10 @@ function(lockstep_test name)
     return()
   endif()
   # The name of a parameter says more than its bytes.
-  gtest_discover_tests(${name} NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
+  gtest_discover_tests(${name} NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60 TEST_FILTER "-${slow}"
     PROPERTIES LABELS ${TEST_LABEL} TIMEOUT ${TEST_TIMEOUT})
+  if(slow)
+    gtest_discover_tests(${name} NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60 TEST_FILTER "${slow}" TEST_LIST ${name}_slow
+      PROPERTIES LABELS slow TIMEOUT ${TEST_TIMEOUT})
+  endif()
 endfunction()

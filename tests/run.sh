@@ -111,8 +111,9 @@ without_randomisation() {
   if setarch -R true 2>/dev/null; then wrapper=(setarch -R); fi
 }
 
-# The parts with threads and sockets.
-concurrent_parts=(comm launch feed)
+# The tests of threads and sockets, by part.
+declare -A concurrent_tests=(
+  [comm]="comm_ranks_test comm_test comm_sanitized_plugin_test" [launch]=launch_test [feed]=feed_test)
 
 # sanitize PRESET FOLDER concurrent|all CMAKE-OPTIONS...: builds and runs the tests of the concurrent parts, or all. Those
 # of the program are left out, because it wants its backends, and sanitizer builds have no plugins.
@@ -120,8 +121,7 @@ sanitize() {
   local preset=$1 folder=$2 which=$3 part targets=()
   shift 3
   if [ "$which" = concurrent ]; then
-    targets=(--)
-    for part in "${concurrent_parts[@]}"; do targets+=("tests/$part/all"); done
+    read -ra targets <<<"-- ${concurrent_tests[*]}"
   fi
   if [ "$preset" = tsan ]; then without_randomisation; fi
   "${wrapper[@]}" setup/build.sh "$preset" -B "$folder" "$@" "${targets[@]}"
@@ -130,11 +130,12 @@ sanitize() {
   export UBSAN_OPTIONS=print_stacktrace=1
   export TSAN_OPTIONS=second_deadlock_stack=1:suppressions=$PWD/tests/tsan-suppressions.txt
   if [ "$which" = concurrent ]; then
-    for part in "${concurrent_parts[@]}"; do
-      run "$folder, $part" "$folder/tests/$part" "$((jobs + 1))" -LE '^(comm|ranks|slow|gpu)$'
+    for part in comm launch feed; do
+      run "$folder, $part" "$folder/tests/$part" "$((jobs + 1))" -LE '^(comm|ranks|slow|gpu)$' -E '_NOT_BUILT$'
     done
-    # Four and seven ranks take most of the time, and --all has them.
-    run "$folder, several ranks" "$folder/tests/comm" "$at_a_time" -L '^comm$' -E '[.][47]ranks$'
+    # Three ranks by each way, and two where the way takes long; --all has the others.
+    run "$folder, several ranks" "$folder/tests/comm" "$at_a_time" -L '^comm$' \
+      -R '^comm[.](thread[.]3|staged[.]2|hierarchical[.]thread[.]3)ranks$'
   else
     # Left out: a sanitizer has no stack for a thread without memory, and makes the faster kernel the slower one.
     run "$folder, unit" "$folder" "$jobs" -LE '^(comm|ranks|cli|browser|slow|gpu)$' \

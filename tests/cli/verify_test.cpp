@@ -31,6 +31,7 @@ TEST_P(VerifyProgramTest, an_asynchronous_parameter_server_loses_nothing) {
   EXPECT_THAT(finished.output, HasSubstr("12 right, 0 wrong"));
 }
 
+// The second one is for `make test-all`.
 INSTANTIATE_TEST_SUITE_P(all, VerifyProgramTest, testing::Values("gloo", "mpi"));
 
 TEST(VerifyProgramTest, what_does_not_apply_says_why) {

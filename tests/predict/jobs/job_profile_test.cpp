@@ -263,6 +263,18 @@ TEST(JobProfileTest, a_thread_that_keeps_its_core_is_not_slowed_by_communication
   EXPECT_NEAR(profile.loss.compute, 4.0 / 75, 0.01);
 }
 
+TEST(JobProfileTest, a_link_slower_than_the_cores_slows_what_computes_as_little_as_it_needs_of_them) {
+  results::RunRecord record = overlapped_record();
+  record.runs.resize(1);
+  record.runs.push_back(results::measured_run("independent", 2, 40, 0.3));
+  // A tenth of the 80 ms is the processor time of what moves the bytes.
+  record.runs[0].threads_per_rank = 1;
+  record.runs[0].resources = results::Resources{.communication_threads = 0.008 / 0.34};
+  const JobProfile profile = read_profiles(record, "a.json", {}).front();
+  EXPECT_NEAR(profile.loss.network, 0.05, 0.01);
+  EXPECT_NEAR(profile.loss.compute, 0.1 / 0.9, 0.01);
+}
+
 TEST(JobProfileTest, turns_of_the_processor_are_told_from_bytes_where_ranks_fill_the_cores) {
   // Two rounds of 2 ms each and 4 MiB in 4 ms; while ranks compute 1.6 times as long.
   results::RunRecord record = overlapped_record();

@@ -24,7 +24,7 @@ constexpr double kBackwardScatter = 0.05, kWaitingScatter = 0.01;
 /// At most this share of backward is communication that it hides, and at most this share of that lengthens
 /// it.
 constexpr double kMostHidden = 0.9, kMostLoss = 0.9;
-/// Share of hidden communication that lengthens backward where the cores of the ranks move the bytes.
+/// At most this share of hidden communication usually lengthens backward where the ranks' cores move bytes.
 constexpr double kUsualLoss = 0.5;
 
 /// Mean step of a rank.
@@ -115,7 +115,7 @@ double hidden_of(const JobProfile& profile, const Run& run) {
 /// The share of it that lengthens computing, where nothing tells.
 double usual_loss(const JobProfile& profile, const Run& run) {
   const bool lengthens = run.ranks > 1 && run.hosts == 1 && profile.shape.overlaps;
-  return lengthens && profile.fills_cores(placement_of(run)) ? kUsualLoss : 0;
+  return lengthens && profile.fills_cores(placement_of(run)) ? std::min(kUsualLoss, core_share_of(run)) : 0;
 }
 
 /// Computing of a rank in a step. Rows that begin with one rank tell what communication adds (take_loss).

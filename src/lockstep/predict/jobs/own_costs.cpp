@@ -76,21 +76,22 @@ struct SharedCoreModel {
   }
 };
 
-/// What is usual, and standard deviations of logarithms around it: a thread that moves bytes has part of a
-/// core, and waits in each round for the end of a time slice of Linux (0.7 ms * (1 + log2 of the
-/// processors)).
+/// What is usual, and standard deviations of logarithms around it: a thread that does nothing but move bytes
+/// has part of a core, and waits in each round for the end of a time slice of Linux (0.7 ms * (1 + log2 of
+/// the processors)).
 constexpr double kUsualNetworkLoss = 0.5, kUsualTurn_s = 1.4e-3;
 constexpr double kNetworkLossDeviation = 0.2, kTurnDeviation = 0.7, kTimeDeviation = 0.15;
 
-/// The most probable model, by a search along each of its numbers.
-SharedCoreModel shared_core_model(const std::vector<SharedCoreTime>& times) {
+/// The most probable model of threads that move bytes in `core_share` of their time, by a search along each
+/// of its numbers.
+SharedCoreModel shared_core_model(const std::vector<SharedCoreTime>& times, double core_share) {
   double bytes = 0, all_s = 0;
   for (const SharedCoreTime& time : times) {
     bytes += time.shape.volume * time.bytes;
     all_s += time.time_s;
   }
   const SharedCoreModel usual{
-      {std::log(all_s / bytes), std::log1p(kUsualNetworkLoss), std::log(kUsualTurn_s)}};
+      {std::log(all_s / bytes), std::log1p(core_share * kUsualNetworkLoss), std::log(kUsualTurn_s)}};
   const auto badness = [&](const SharedCoreModel& model) {
     if (model.network_loss() < 0) return std::numeric_limits<double>::infinity();
     double sum = std::pow((model.logs[1] - usual.logs[1]) / kNetworkLossDeviation, 2) +
@@ -148,6 +149,13 @@ CollectiveKind bucket_kind(const Run& run, const StrategyShape& shape, size_t in
   return first_half == shape.fetches_before_forward ? *shape.values : *shape.gradients;
 }
 
+double core_share_of(const Run& run) {
+  if (!run.resources || !(run.breakdown->communication_s > 0)) return 1;
+  const double core_s =
+      run.resources->communication_threads.value_or(0) * run.threads_per_rank * run.breakdown->mean.step_s;
+  return core_s > 0 ? std::min(core_s / run.breakdown->communication_s, 1.0) : 1;
+}
+
 OwnCosts own_costs(const results::Run& run, const StrategyShape& shape, bool fills_cores) {
   std::vector<BucketTimes> buckets = mean_buckets(run);
   put_in_turn(buckets);
@@ -178,7 +186,7 @@ OwnCosts own_costs(const results::Run& run, const StrategyShape& shape, bool fil
   const bool shares_cores = fills_cores && !times.empty();
   SharedCoreModel model{};
   if (shares_cores) {
-    model = shared_core_model(times);
+    model = shared_core_model(times, core_share_of(run));
     own.network_loss = model.network_loss();
     own.turn_s = model.turn_s();
     for (const SharedCoreTime& time : times)

@@ -14,6 +14,10 @@ std::vector<results::BucketTimes> mean_buckets(const results::Run& run);
 /// The kind of collective `index` of `count` in the breakdown of a run.
 CollectiveKind bucket_kind(const results::Run& run, const StrategyShape& shape, size_t index, size_t count);
 
+/// Processor time of a rank's communication over its time, at most 1: little where a link is slower than the
+/// cores that move the bytes. 1 where it is not known.
+double core_share_of(const results::Run& run);
+
 /// Costs of a run's own collectives.
 struct OwnCosts {
   /// By kind and size: the time by which each, in one queue, was later than its ready time and the end of
