@@ -234,6 +234,9 @@ TEST(JobModelTest, a_sharded_rank_updates_its_share_and_busy_cores_hide_no_updat
   EXPECT_GT(free_cores.gather_s.size(), 1u);
   EXPECT_FALSE(busy_cores.updates_on_arrival);
   EXPECT_EQ(busy_cores.gather_s.size(), 1u);
+  profile.core_share = 0.1;
+  EXPECT_TRUE(JobModel(profile, table).step({.placement = {4, 4}, .strategy = "sharded"}).updates_on_arrival)
+      << "a thread that waits for the link leaves its core to updates";
 }
 
 TEST(JobModelTest, asynchronous_servers_bound_the_step_by_what_they_receive) {

@@ -312,6 +312,13 @@ TEST(JobProfileTest, turns_of_the_processor_are_told_from_bytes_where_ranks_fill
   EXPECT_GT(rate(0.25, 1), 0.99 * rate(8, 1)) << "a core that is free has no turns";
 }
 
+TEST(JobProfileTest, a_rank_alone_is_as_fast_as_between_its_measurements_before_and_after_the_others) {
+  results::RunRecord record = overlapped_record();
+  record.runs.push_back(results::measured_run("single", 1, 40, 0.3));
+  record.runs.back().again = results::Again{.ratio = 0.64};
+  EXPECT_NEAR(read_profiles(record, "a.json", {}).front().alone_s, 0.3 / 0.8, 2e-3);
+}
+
 TEST(JobProfileTest, without_a_rank_alone_the_base_is_a_step_that_nothing_lengthens) {
   results::RunRecord record = overlapped_record();
   record.runs.resize(1);

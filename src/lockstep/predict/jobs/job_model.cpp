@@ -24,6 +24,9 @@ constexpr double kLeastComputing = 0.02;
 constexpr double kComputing = 0.01, kMeasuredCost = 0.05, kCostPerDoubling = 0.08, kUnmeasuredNetwork = 0.15,
                  kAssumedLatency = 0.7, kNoise = 0.25, kSharing = 0.4, kLeastMisfit = 0.015;
 
+/// Communication that takes less of a core leaves the rest to updates.
+constexpr double kBusyCore = 0.5;
+
 /// Bytes of fp32 that one thread makes 16 bits of, and fp32 of those, in a second: between the 1.7e9
 /// and 4.7e9 of LibTorch's conversion for 150 and 25 MB.
 constexpr double kConverted_bytes_per_s = 2.5e9;
@@ -162,10 +165,10 @@ JobStep JobModel::computing_step(const Scenario& scenario, const Draw& draw) con
 void JobModel::add_communication(JobStep& step, const Scenario& scenario, const Draw& draw) const {
   const StrategyShape shape = shape_of_job(scenario);
   step.overlaps = shape.overlaps;
-  step.updates_on_arrival = shape.updates_on_arrival && !profile_.fills_cores(scenario.placement);
   step.loss = profile_.loss;
   // A core that is free moves the bytes.
   const bool shares_cores = profile_.fills_cores(scenario.placement);
+  step.updates_on_arrival = shape.updates_on_arrival && (!shares_cores || profile_.core_share < kBusyCore);
   if (profile_.fills_cores(profile_.placement) && !shares_cores) step.loss = {};
   const int ranks = scenario.placement.ranks;
   if (ranks == 1) return;
@@ -334,10 +337,7 @@ int JobModel::knee(Scenario scenario, double efficiency_goal) const {
     return efficiency(scenario) >= efficiency_goal;
   };
   int low = 0, high = 1;
-  while (high < kMostKnee && holds(high)) {
-    low = high;
-    high *= 2;
-  }
+  for (; high < kMostKnee && holds(high); high *= 2) low = high;
   if (high >= kMostKnee) return kMostKnee;
   while (high - low > 1) {
     const int middle = (low + high) / 2;

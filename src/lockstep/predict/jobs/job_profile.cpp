@@ -32,8 +32,9 @@ double step_of(const Run& run) {
   return run.images_per_rank_step() * run.ranks / run.images_per_s;
 }
 
-double bytes_of(int64_t values) {
-  return 4.0 * static_cast<double>(values);
+/// Mean step of a rank alone between the first time that it was measured and the last.
+double mid_step_of(const Run& run) {
+  return step_of(run) / (run.again && run.again->ratio > 0 ? std::sqrt(run.again->ratio) : 1);
 }
 
 Placement placement_of(const Run& run) {
@@ -96,10 +97,6 @@ void take_phases(JobProfile& profile, const Run& run) {
   take_buckets(profile, run, mean_buckets(run), scale);
 }
 
-double computing_of(const Run& run) {
-  return step_of(run) * (1 - run.breakdown->mean.exposed_s() / run.breakdown->mean.step_s);
-}
-
 OwnCosts own_costs_of(const JobProfile& profile, const Run& run) {
   return own_costs(run, profile.shape, run.hosts == 1 && profile.fills_cores(placement_of(run)));
 }
@@ -115,12 +112,14 @@ double hidden_of(const JobProfile& profile, const Run& run) {
 /// The share of it that lengthens computing, where nothing tells.
 double usual_loss(const JobProfile& profile, const Run& run) {
   const bool lengthens = run.ranks > 1 && run.hosts == 1 && profile.shape.overlaps;
-  return lengthens && profile.fills_cores(placement_of(run)) ? std::min(kUsualLoss, core_share_of(run)) : 0;
+  return lengthens && profile.fills_cores(placement_of(run)) ? std::min(kUsualLoss, profile.core_share) : 0;
 }
 
 /// Computing of a rank in a step. Rows that begin with one rank tell what communication adds (take_loss).
 double own_computing_of(const JobProfile& profile, const Run& run, const Run& first) {
-  return computing_of(run) - (first.ranks == 1 ? 0 : usual_loss(profile, run) * hidden_of(profile, run));
+  const double exposed = run.breakdown->mean.exposed_s() / run.breakdown->mean.step_s;
+  const double loss = first.ranks == 1 ? 0 : usual_loss(profile, run);
+  return step_of(run) * (1 - exposed) - loss * hidden_of(profile, run);
 }
 
 void sort_known(std::vector<KnownValue>& known) {
@@ -174,8 +173,8 @@ void take_loss(JobProfile& profile, const std::vector<const Run*>& rows) {
         step_of(first) * first.breakdown->mean.backward_s / first.breakdown->mean.step_s * slower;
     const auto waited_s = without_core(last), before_s = without_core(first);
     const bool known = waited_s && before_s;
-    const double longer_s = known ? *waited_s - *before_s : profile.backward_s - alone_s;
-    const double excess_s = std::clamp(longer_s, 0.0, hidden_s);
+    const double excess_s =
+        std::clamp(known ? *waited_s - *before_s : profile.backward_s - alone_s, 0.0, hidden_s);
     // The least-squares estimate of a share around the usual one with a deviation of 1: little that is hidden
     // tells little.
     const double scatter2 = std::pow((known ? kWaitingScatter : kBackwardScatter) * profile.backward_s, 2);
@@ -199,7 +198,7 @@ void take_alone(JobProfile& profile, const RunRecord& record, const std::vector<
   for (const Run& run : record.runs) {
     if (run.finished() && run.images_per_s > 0 && run.role() == results::Role::kBaseline &&
         same_but_batch(run, last))
-      known.push_back({static_cast<double>(run.batch_per_rank), step_of(run)});
+      known.push_back({static_cast<double>(run.batch_per_rank), mid_step_of(run)});
   }
   sort_known(known);
   if (known.empty()) {
@@ -213,7 +212,7 @@ void take_alone(JobProfile& profile, const RunRecord& record, const std::vector<
   profile.ideal_s = profile.alone_s;
   const Run* single = results::single_of(record, last);
   if (last.global_batch > 0 && single != nullptr)
-    profile.ideal_s = step_of(*single) * profile.batch / single->batch_per_rank;
+    profile.ideal_s = mid_step_of(*single) * profile.batch / single->batch_per_rank;
   known.push_back({static_cast<double>(profile.batch), profile.alone_s});
   sort_known(known);
 }
@@ -234,12 +233,13 @@ JobProfile profile_of(const RunRecord& record, const std::vector<const Run*>& ro
   profile.batch = last.batch_per_rank;
   profile.images = last.images_per_rank_step();
   profile.bucket_mb = last.bucket_mb > 0 ? last.bucket_mb : 25;
-  profile.parameter_bytes = bytes_of(last.parameters);
-  profile.largest_bytes = bytes_of(last.largest_parameter);
+  profile.parameter_bytes = 4.0 * static_cast<double>(last.parameters);
+  profile.largest_bytes = 4.0 * static_cast<double>(last.largest_parameter);
   profile.tensors = static_cast<int>(std::max<int64_t>(last.parameter_tensors, 1));
   profile.placement = placement_of(last);
   if (last.device == "cpu" && last.threads_per_rank > 0 && !record.machines.empty())
     profile.ranks_with_cores = static_cast<double>(record.machines.front().cores) / last.threads_per_rank;
+  profile.core_share = core_share_of(last);
   take_alone(profile, record, rows);
   take_phases(profile, last);
   take_sharing(profile, record, rows);

@@ -40,6 +40,8 @@ struct JobProfile {
   double forward_s = 0, backward_s = 0, update_s = 0, other_s = 0;
   std::vector<GradientBucket> buckets;
   OverlapLoss loss;
+  /// Processor time of a rank's communication over its time, at most 1 (core_share_of).
+  double core_share = 1;
   /// How late each round of a collective begins while ranks compute on all cores.
   double turn_s = 0;
   StepNoise noise;
