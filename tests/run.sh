@@ -137,9 +137,9 @@ sanitize() {
     run "$folder, several ranks" "$folder/tests/comm" "$at_a_time" -L '^comm$' \
       -R '^comm[.](thread[.]3|staged[.]2|hierarchical[.]thread[.]3)ranks$'
   else
-    # Left out: a sanitizer has no stack for a thread without memory, and makes the faster kernel the slower one.
+    # Left out: a sanitizer has no stack for a thread without memory.
     run "$folder, unit" "$folder" "$jobs" -LE '^(comm|ranks|cli|browser|slow|gpu)$' \
-      -E '^(ThreadsTest.a_thread_that_cannot_be_started|LimitTest.counts_winograds_filtering)'
+      -E '^ThreadsTest.a_thread_that_cannot_be_started'
     run "$folder, several ranks" "$folder" 1 -L '^comm$'
   fi
   unset ASAN_OPTIONS LSAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
