@@ -17,6 +17,9 @@ TEST(CollectivesTest, shapes_are_those_of_the_textbook) {
   const Shape halving = shape_of(kAllReduce, Algorithm::kHalvingDoubling, 8);
   EXPECT_DOUBLE_EQ(halving.rounds, 6);
   EXPECT_DOUBLE_EQ(halving.volume, 1.75);
+  const Shape folded = shape_of(kAllReduce, Algorithm::kHalvingDoubling, 3);
+  EXPECT_DOUBLE_EQ(folded.rounds, 5);
+  EXPECT_DOUBLE_EQ(folded.volume, 2.25);
   const Shape tree = shape_of(kAllReduce, Algorithm::kDoubleTree, 8);
   EXPECT_DOUBLE_EQ(tree.rounds, 6);
   EXPECT_DOUBLE_EQ(tree.volume, 2);
@@ -29,7 +32,8 @@ TEST(CollectivesTest, libraries_take_their_algorithms) {
   EXPECT_EQ(library_algorithm("gloo", kAllReduce, 64, 1e6), Algorithm::kRing);
   EXPECT_EQ(library_algorithm("gloo", kBroadcast, 64, 1e6), Algorithm::kBinomial);
   EXPECT_EQ(library_algorithm("mpi", kAllReduce, 64, 1e3), Algorithm::kBinomial);
-  EXPECT_EQ(library_algorithm("mpi", kAllReduce, 64, 1e6), Algorithm::kRing);
+  EXPECT_EQ(library_algorithm("mpi", kAllReduce, 64, 1e6), Algorithm::kHalvingDoubling);
+  EXPECT_EQ(library_algorithm("mpi", kAllGather, 64, 1e6), Algorithm::kRing);
   EXPECT_EQ(library_algorithm("nccl", kAllReduce, 64, 1e6), Algorithm::kDoubleTree);
   EXPECT_EQ(library_algorithm("nccl", kAllReduce, 8, 1e6), Algorithm::kRing);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cctype>
 #include <cmath>
 
@@ -11,7 +12,7 @@ namespace {
 constexpr std::array kKindNames{"all_reduce", "reduce_scatter", "all_gather", "reduce", "broadcast"};
 
 /// Bounds of coll/tuned and of NCCL's choice, in bytes.
-constexpr double kMpiSmallest = 10'000, kNcclTreeMost = 4 << 20;
+constexpr double kMpiSmallest = 8192, kNcclTreeMost = 4 << 20;
 
 }  // namespace
 
@@ -49,8 +50,12 @@ Shape shape_of(CollectiveKind kind, Algorithm algorithm, int ranks) {
   switch (algorithm) {
     case Algorithm::kRing:
       return {halves * (n - 1), halves * (n - 1) / n};
-    case Algorithm::kHalvingDoubling:
-      return {halves * stages, halves * (n - 1) / n};
+    case Algorithm::kHalvingDoubling: {
+      // Ranks beyond a power of two exchange halves with a neighbor, send it their sum, and take the result.
+      const double power = std::bit_floor(static_cast<unsigned>(ranks));
+      const Shape folding = n > power ? Shape{3, 0.5 + 0.25 + 0.5} : Shape{};
+      return {halves * std::log2(power) + folding.rounds, halves * (power - 1) / power + folding.volume};
+    }
     case Algorithm::kDoubleTree:
       return {(rooted ? 1 : 2) * stages, rooted ? 1.0 : halves};
     case Algorithm::kBinomial:
@@ -64,7 +69,8 @@ Algorithm library_algorithm(std::string_view backend, CollectiveKind kind, int r
   if (backend == "gloo") return kind == CollectiveKind::kBroadcast ? Algorithm::kBinomial : Algorithm::kRing;
   if (backend == "mpi") {
     if (rooted) return Algorithm::kDoubleTree;
-    return bytes < kMpiSmallest ? Algorithm::kBinomial : Algorithm::kRing;
+    if (bytes < kMpiSmallest) return Algorithm::kBinomial;
+    return kind == CollectiveKind::kAllReduce ? Algorithm::kHalvingDoubling : Algorithm::kRing;
   }
   if (backend == "nccl") {
     const bool tree = kind == CollectiveKind::kAllReduce && ranks > 8 && bytes <= kNcclTreeMost;

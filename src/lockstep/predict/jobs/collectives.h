@@ -28,8 +28,8 @@ enum class Algorithm {
 const char* to_string(Algorithm algorithm);
 
 /// The work of an algorithm at a number of ranks: rounds that pay the latency one after the other, and the
-/// bytes that pass the busiest link, relative to those of the buffer (of all ranks together for
-/// reduce_scatter and all_gather).
+/// bytes that pass the busiest link, the mean of its directions, relative to those of the buffer (of all
+/// ranks together for reduce_scatter and all_gather).
 struct Shape {
   double rounds = 0;
   double volume = 0;
@@ -39,8 +39,9 @@ struct Shape {
 Shape shape_of(CollectiveKind kind, Algorithm algorithm, int ranks);
 
 /// The algorithm that a backend's library takes: Gloo's rings and its binomial broadcast, Open MPI's
-/// recursive doubling below 10 KB and ring above (coll/tuned), NCCL's ring within 8 ranks and double tree
-/// beyond for up to 4 MiB. Other backends: ring.
+/// recursive doubling below 8 KiB and above an all-reduce by halving and doubling, rings otherwise
+/// (coll/tuned of 4.1), NCCL's ring within 8 ranks and double tree beyond for up to 4 MiB. Other backends:
+/// ring.
 Algorithm library_algorithm(std::string_view backend, CollectiveKind kind, int ranks, double bytes);
 
 /// Bandwidth and latency relative to what they are.
