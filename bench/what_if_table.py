@@ -32,13 +32,13 @@ JOBS = {
                  "ranks=2,batch=8,bucket=5,strategy=ddp,strategy=replicated"),
 }
 LINKS = {
-    f"{network}-{strategy}-{link}": (network, strategy, (batch, 2 * batch), ["--image-size", "64"], 2,
-                                     f"bucket=5,bucket=100,strategy={other},strategy=sharded,wire=bf16,"
-                                     f"batch={2 * batch},ranks=1", link)
-    for network, strategy, batch, other, link in [
-        ("resnet18", "ddp", 8, "replicated", "2gbit"), ("resnet18", "replicated", 8, "ddp", "1gbit"),
-        ("googlenet", "ddp", 8, "replicated", "1gbit"), ("resnet34", "ddp", 8, "replicated", "2gbit"),
-        ("resnet50", "ddp", 8, "replicated", "2gbit"), ("alexnet", "ddp", 16, "replicated", "2gbit")]
+    f"{network}-{strategy}-{link}": (
+        network, strategy, (batch, 2 * batch), ["--image-size", "64"], 2,
+        f"bucket=5,bucket=100,strategy={'ddp' if strategy == 'replicated' else 'replicated'},strategy=sharded,wire=bf16,"
+        f"batch={2 * batch},ranks=1", link)
+    for network, strategy, batch, link in [
+        ("resnet18", "ddp", 8, "2gbit"), ("resnet18", "replicated", 8, "1gbit"), ("googlenet", "ddp", 8, "1gbit"),
+        ("resnet34", "ddp", 8, "2gbit"), ("resnet50", "ddp", 8, "2gbit"), ("alexnet", "ddp", 16, "2gbit")]
 }
 ALL = JOBS | LINKS
 

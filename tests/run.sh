@@ -111,9 +111,8 @@ without_randomisation() {
   if setarch -R true 2>/dev/null; then wrapper=(setarch -R); fi
 }
 
-# The tests of threads and sockets, by part.
-declare -A concurrent_tests=(
-  [comm]="comm_ranks_test comm_test comm_sanitized_plugin_test" [launch]=launch_test [feed]=feed_test)
+# The tests of threads and sockets.
+concurrent_tests=(comm_ranks_test comm_test comm_sanitized_plugin_test launch_test feed_test)
 
 # sanitize PRESET FOLDER concurrent|all CMAKE-OPTIONS...: builds and runs the tests of the concurrent parts, or all. Those
 # of the program are left out, because it wants its backends, and sanitizer builds have no plugins.
@@ -121,7 +120,7 @@ sanitize() {
   local preset=$1 folder=$2 which=$3 part targets=()
   shift 3
   if [ "$which" = concurrent ]; then
-    read -ra targets <<<"-- ${concurrent_tests[*]}"
+    targets=(-- "${concurrent_tests[@]}")
   fi
   if [ "$preset" = tsan ]; then without_randomisation; fi
   "${wrapper[@]}" setup/build.sh "$preset" -B "$folder" "$@" "${targets[@]}"

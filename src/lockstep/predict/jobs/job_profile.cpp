@@ -119,7 +119,7 @@ double usual_loss(const JobProfile& profile, const Run& run) {
 double own_computing_of(const JobProfile& profile, const Run& run, const Run& first) {
   const double exposed = run.breakdown->mean.exposed_s() / run.breakdown->mean.step_s;
   const double loss = first.ranks == 1 ? 0 : usual_loss(profile, run);
-  return step_of(run) * (1 - exposed) - loss * hidden_of(profile, run);
+  return step_of(run) * (1 - exposed) - (loss > 0 ? loss * hidden_of(profile, run) : 0);
 }
 
 void sort_known(std::vector<KnownValue>& known) {

@@ -76,7 +76,7 @@ struct SharedCoreModel {
   }
 };
 
-/// What is usual, and standard deviations of logarithms around it: a thread that does nothing but move bytes
+/// Usual values, and standard deviations of logarithms around them: a thread that does nothing but move bytes
 /// has part of a core, and waits in each round for the end of a time slice of Linux (0.7 ms * (1 + log2 of
 /// the processors)).
 constexpr double kUsualNetworkLoss = 0.5, kUsualTurn_s = 1.4e-3;
