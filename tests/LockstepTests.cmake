@@ -14,6 +14,18 @@ if(LOCKSTEP_SANITIZE)
   set(LOCKSTEP_TEST_TIMEOUT_FACTOR 10)
 endif()
 
+# What tests are compiled with: the code under test is optimized, its tests need not be, a third less to compile.
+set(LOCKSTEP_TEST_OPTIONS $<$<CONFIG:Release>:-O0>)
+set(test_headers <fmt/format.h> <gmock/gmock.h> <gtest/gtest.h>)
+set(test_links fmt::fmt GTest::gtest GTest::gmock)
+lockstep_headers(lockstep_test_headers HEADERS ${test_headers} LINK ${test_links} OPTIONS ${LOCKSTEP_TEST_OPTIONS})
+if(LOCKSTEP_TORCH_PARTS)
+  lockstep_headers(lockstep_torch_test_headers
+    HEADERS ${test_headers} <ATen/TensorOperators.h> <ATen/core/Tensor.h> <ATen/core/grad_mode.h> <ATen/ops/empty.h>
+    LINK ${test_links} LibTorch::cpu
+    OPTIONS ${LOCKSTEP_TEST_OPTIONS})
+endif()
+
 # One ctest entry of the program's cases that match a filter.
 function(lockstep_test_part name part filter)
   add_test(NAME ${name}.${part} COMMAND ${name} --gtest_brief=1 --gtest_filter=${filter})
@@ -33,8 +45,13 @@ function(lockstep_test name)
   lockstep_targets_of("${TEST_KNOWS}" known)
   target_link_libraries(${name} PRIVATE ${known} ${TEST_LINK} GTest::gtest GTest::gmock GTest::gtest_main lockstep_compiler)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
-  # The code under test is optimized, its tests need not be: a third less to compile.
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O0>)
+  target_compile_options(${name} PRIVATE ${LOCKSTEP_TEST_OPTIONS})
+  lockstep_brings_torch(torch ${known} ${TEST_LINK})
+  if(torch)
+    lockstep_use_headers(${name} lockstep_torch_test_headers)
+  else()
+    lockstep_use_headers(${name} lockstep_test_headers)
+  endif()
   target_compile_definitions(${name} PRIVATE LOCKSTEP_GOLDEN="${CMAKE_SOURCE_DIR}/tests/golden")
   list(JOIN TEST_SLOW ":" slow)
   if(TEST_PARTS)
