@@ -1,5 +1,5 @@
-# Headers of other projects that many files include, parsed once for all of them: of the 20 seconds that a small file with
-# LibTorch's tensor takes to compile, its headers take 12. Only in a unity build; elsewhere a file that forgets an
+# Headers of other projects that many files include, parsed once for all of them: where a small file with LibTorch's
+# tensor takes 20 seconds to compile, they are 12 of them. Only in a unity build; elsewhere a file that forgets an
 # include shall not compile.
 #
 #   lockstep_headers(NAME HEADERS <a.h> <b.h> LINK targets [OPTIONS -O0])
