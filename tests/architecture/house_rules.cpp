@@ -15,8 +15,8 @@
 namespace lockstep::architecture {
 namespace {
 
-/// A longer file has two jobs.
-constexpr int kMostLines = 350;
+/// A longer file has two subjects.
+constexpr int kMostLines = 700;
 
 bool matches(const std::string& text, const char* pattern) {
   return std::regex_search(text, std::regex(pattern));
@@ -115,7 +115,7 @@ std::vector<Finding> check_file(const std::string& path, std::string_view text) 
     }
   }
   if (path.starts_with("src/") && is_cpp(path) && number > kMostLines) {
-    findings.push_back({path, 0, fmt::format("{} lines are two jobs", number)});
+    findings.push_back({path, 0, fmt::format("{} lines are two subjects", number)});
   }
   return findings;
 }
