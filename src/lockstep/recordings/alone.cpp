@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -16,23 +17,25 @@ void add_alone(results::RunRecord& record, const results::RunRecord& alone) {
                       "Give a trace, a recording or a result of the same script on one rank.");
   results::Run& run = record.runs.front();
   results::Run baseline = *one;
-  const int64_t batch = baseline.batch_per_rank, accumulate = baseline.accumulate;
+  const double of_one = one->images_per_rank_step(), of_rank = run.images_per_rank_step();
+  // Epochs of other lengths end with smaller batches.
+  const auto same = [&](double samples) { return std::abs(of_one - samples) < 0.1 * of_one; };
   static_cast<results::Setup&>(baseline) = run;
   baseline.ranks = baseline.hosts = 1;
   baseline.strategy = results::kSingle;
   baseline.backend.clear();
-  if (baseline.unit != one->unit || run.unit == "step") {
+  if (run.unit != one->unit || run.unit == "step") {
     // Samples are not known of both: steps of a rank are compared with steps of the one.
-  } else if (batch * accumulate == int64_t{run.batch_per_rank} * run.accumulate * run.ranks &&
-             run.ranks > 1) {
+    baseline.recorded->samples_per_step = run.recorded->samples_per_step = 0;
+  } else if (same(of_rank * run.ranks) && run.ranks > 1) {
     // The job's whole batch on one rank: strong scaling.
-    run.global_batch = baseline.global_batch = static_cast<int>(batch * accumulate);
-    baseline.batch_per_rank = static_cast<int>(batch);
-    baseline.accumulate = static_cast<int>(accumulate);
-  } else if (batch * accumulate != int64_t{run.batch_per_rank} * run.accumulate) {
-    throw ConfigError(fmt::format("--alone trains {} samples in a step, and a rank of the job {}",
-                                  batch * accumulate, int64_t{run.batch_per_rank} * run.accumulate),
-                      "Record one rank with the same batch per rank, or with the whole batch of the job.");
+    run.global_batch = baseline.global_batch = one->batch_per_rank * one->accumulate;
+    baseline.batch_per_rank = one->batch_per_rank;
+    baseline.accumulate = one->accumulate;
+  } else if (!same(of_rank)) {
+    throw ConfigError(
+        fmt::format("--alone trains {:.4g} samples in a step, and a rank of the job {:.4g}", of_one, of_rank),
+        "Record one rank with the same batch per rank, or with the whole batch of the job.");
   }
   record.runs.insert(record.runs.begin(), std::move(baseline));
   results::assign_baselines(record);

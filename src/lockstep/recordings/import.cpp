@@ -1,6 +1,7 @@
 #include "lockstep/recordings/import.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <set>
@@ -11,6 +12,7 @@
 #include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/units.h"
 #include "lockstep/measure/steady_state.h"
 #include "lockstep/recordings/job_files.h"
 #include "lockstep/recordings/kineto_trace.h"
@@ -25,6 +27,9 @@ namespace {
 
 using results::Recorded;
 
+constexpr const char* kFinished = "finished";
+/// Ends that one sentence names.
+constexpr size_t kMostEnds = 4;
 /// Fewer steps outside of the window are no series.
 constexpr size_t kLeastOutside = 8;
 
@@ -53,12 +58,17 @@ class Importer {
       throw ConfigError("no trace to import", "Name traces or a recording's folder.");
     members_ = members_of(options_.paths);
     read_traces();
-    if (placed_.empty()) throw Error("none of these files has a trace", notes_.empty() ? "" : notes_.front());
     std::ranges::sort(placed_, {}, &PlacedSteps::rank);
     std::ranges::sort(members_, {}, &Member::rank);
+    const bool timed = std::ranges::any_of(
+        members_, [](const Member& member) { return member.file && member.file->step_end_s.size() > 1; });
+    if (placed_.empty() && !timed)
+      throw Error("none of these files has a trace", notes_.empty() ? "" : notes_.front());
+    fill_ends();
     number_steps();
     fill_setup();
     explain();
+    fill_facts();
     add_rates();
     return record();
   }
@@ -72,11 +82,10 @@ class Importer {
     for (Member& member : members_) {
       if (member.file) {
         world_ = std::max(world_, member.file->world);
-        if (member.trace.empty()) note(fmt::format("Rank {} has no trace.", member.rank));
         for (const std::string& warning : member.file->warnings)
           note(fmt::format("Rank {}: {}", member.rank, warning));
-        if (!member.file->ended.empty() && member.file->ended != "finished")
-          note(fmt::format("The training of rank {} ended early: {}.", member.rank, member.file->ended));
+        if (member.trace.empty() && member.file->warnings.empty())
+          note(fmt::format("Rank {} has no trace.", member.rank));
       }
       std::error_code error;
       const bool is_missing = member.file && !std::filesystem::exists(member.trace, error);
@@ -107,6 +116,7 @@ class Importer {
   /// Hosts whose clocks may differ by more than a step match steps by their place in the window, which is the
   /// same.
   void number_steps() {
+    if (placed_.empty()) return;
     const auto host = [](const PlacedSteps& each) { return each.host; };
     const bool known = std::ranges::none_of(placed_, &std::string::empty, host);
     if (!known || std::ranges::count(placed_, placed_.front().host, host) == std::ssize(placed_)) return;
@@ -174,16 +184,19 @@ class Importer {
         std::ranges::any_of(placed_, [](const PlacedSteps& each) { return each.steps.work.on_device; })
             ? "cuda"
             : "cpu";
-    run_.accumulate = placed_.front().steps.passes;
     run_.input = "own";
     run_.kernels = "own";
-    run_.precision = "own";
     run_.memory_format = "own";
-    for (const results::RecordedGradient& gradient : placed_.front().steps.gradients) {
+    if (!placed_.empty()) {
+      const RankSteps& steps = placed_.front().steps;
+      run_.accumulate = steps.passes;
+      recorded_.gradients = steps.gradients;
+    }
+    for (const results::RecordedGradient& gradient : recorded_.gradients) {
       run_.parameters += gradient.elements;
       run_.largest_parameter = std::max(run_.largest_parameter, gradient.elements);
     }
-    run_.parameter_tensors = static_cast<int64_t>(placed_.front().steps.gradients.size());
+    run_.parameter_tensors = static_cast<int64_t>(recorded_.gradients.size());
     fill_batch();
   }
 
@@ -200,29 +213,62 @@ class Importer {
   void fill_batch() {
     std::vector<int64_t> batches;
     for (const PlacedSteps& each : placed_) batches.push_back(each.steps.batch);
-    const int64_t most = std::ranges::max(batches);
-    std::optional<int64_t> samples;
-    if (options_.samples_per_step) samples = *options_.samples_per_step;
-    for (const Member& member : members_) {
-      if (!samples && member.file) samples = member.file->samples_per_step;
-    }
-    const bool told = samples.has_value();
-    if (!told && most > 0) samples = most;
-    if (std::ranges::any_of(batches, [&](int64_t batch) { return batch > 0 && batch != most; })) {
+    const int64_t most = batches.empty() ? 0 : std::ranges::max(batches);
+    if (std::ranges::any_of(batches, [&](int64_t batch) { return batch > 0 && batch != most; }))
       recorded_.batches = batches;
-      note("Ranks train different numbers of samples; rates count one of them for all.");
+    const bool disagree = std::ranges::any_of(placed_, [&](const PlacedSteps& each) {
+      return loader_disagrees(file_of(each.rank), each.steps);
+    });
+    double loaded = 0, ranks = 0;
+    int64_t batch = 0;
+    for (const Member& member : members_) {
+      if (!member.file || !member.file->samples_per_step || disagree) continue;
+      loaded += *member.file->samples_per_step;
+      batch = std::max(batch, member.file->batch_size.value_or(0));
+      ++ranks;
     }
-    run_.unit = samples ? "sample" : "step";
-    const int64_t per_pass = std::max<int64_t>(1, samples.value_or(1) / run_.accumulate);
-    run_.batch_per_rank = static_cast<int>(std::min<int64_t>(per_pass, std::numeric_limits<int>::max()));
-    if (!samples) {
+    run_.unit = "sample";
+    const auto set_batch = [&](double per_pass) {
+      run_.batch_per_rank = static_cast<int>(std::clamp(per_pass, 1.0, 1e9));
+    };
+    if (options_.samples_per_step) {
+      set_batch(*options_.samples_per_step / run_.accumulate);
+      recorded_.samples_per_step = *options_.samples_per_step;
+    } else if (loaded > 0) {
+      recorded_.samples_per_step = loaded / ranks;
+      if (batch == 0) batch = std::llround(recorded_.samples_per_step / run_.accumulate);
+      set_batch(static_cast<double>(batch));
+      // Several backward passes may be those of one batch.
+      const double fetched = recorded_.samples_per_step / run_.batch_per_rank;
+      if (fetched <= run_.accumulate - 1)
+        run_.accumulate = std::max(1, static_cast<int>(std::lround(fetched)));
+      note(fmt::format("{:.4g} samples in a step of a rank, by what its DataLoader yielded.",
+                       recorded_.samples_per_step));
+    } else if (most > 0 && !disagree) {
+      set_batch(static_cast<double>(most) / run_.accumulate);
+      note(fmt::format("{} samples in a step of a rank, by the shapes in the trace.", most));
+      if (!recorded_.batches.empty())
+        note("Ranks train different numbers of samples; rates count one of them for all.");
+    } else {
+      run_.unit = "step";
       run_.batch_per_rank = run_.accumulate = 1;
-      note(
-          "How many samples a step has is not known, so rates count steps of a rank: --samples-per-step says "
-          "it.");
-    } else if (!told) {
-      note(fmt::format("{} samples in a step of a rank, by the shapes in the trace.", *samples));
+      note(fmt::format(
+          "How many samples a step has is not known{}, so rates count steps of a rank: --samples-per-step "
+          "says it.",
+          disagree ? " (the DataLoader's batch is not that of the first layer)" : ""));
     }
+  }
+
+  /// Whether the first layer has other samples than the DataLoader's batch: it yields parts of samples, or the
+  /// model divides them.
+  static bool loader_disagrees(const RankFile* file, const RankSteps& steps) {
+    if (file == nullptr || !file->batch_size || steps.batch == 0) return false;
+    return *file->batch_size != steps.batch && *file->batch_size * steps.passes != steps.batch;
+  }
+
+  const RankFile* file_of(int rank) const {
+    const auto member = std::ranges::find(members_, rank, &Member::rank);
+    return member != members_.end() && member->file ? &*member->file : nullptr;
   }
 
   void explain() {
@@ -232,9 +278,14 @@ class Importer {
       recorded_.evaluation_steps = std::max(recorded_.evaluation_steps, each.steps.evaluation_steps);
       recorded_.incomplete_steps = std::max(recorded_.incomplete_steps, each.steps.incomplete_steps);
     }
-    recorded_.gradients = placed_.front().steps.gradients;
     const std::string torch = of_files([](const RankFile& file) { return file.torch; });
     recorded_.by = torch.empty() ? "PyTorch's profiler" : fmt::format("PyTorch {}'s profiler", torch);
+    if (placed_.empty()) {
+      for (const Member& member : members_) {
+        if (member.file && member.file->step_end_s.size() > 1) recorded_.ranks.push_back(member.rank);
+      }
+      return;
+    }
     JobSteps job = put_together(placed_);
     recorded_.irregular_steps = job.irregular;
     recorded_.collectives = std::move(job.collectives);
@@ -249,12 +300,69 @@ class Importer {
     }
     run_.breakdown = measure::break_down(job.ranks, static_cast<size_t>(world_));
     for (size_t i = 0; i < present; ++i) {
-      const auto member = std::ranges::find(members_, recorded_.ranks[i], &Member::rank);
-      if (member->file) run_.breakdown->ranks[i].processor = member->file->processor;
+      const RankFile* file = file_of(recorded_.ranks[i]);
+      if (file != nullptr) run_.breakdown->ranks[i].processor = file->processor;
     }
     if (run_.breakdown->straggler)
       run_.breakdown->straggler = recorded_.ranks[static_cast<size_t>(*run_.breakdown->straggler)];
     stamps_ = std::move(job.ranks);
+  }
+
+  /// Says who ended first, which the others followed, and how many steps each made.
+  void fill_ends() {
+    std::vector<std::pair<double, results::RecordedEnd>> ends;
+    bool all_alike = true;
+    for (const Member& member : members_) {
+      if (!member.file || member.file->ended.empty()) continue;
+      const RankFile& file = *member.file;
+      ends.push_back(
+          {file.ended_at, {member.rank, how_it_ended(file.ended), static_cast<int>(file.step_end_s.size())}});
+      all_alike = all_alike && file.ended == kFinished && ends.back().second.steps == ends.front().second.steps;
+    }
+    if (all_alike) return;
+    std::ranges::stable_sort(
+        ends, {}, [](const auto& end) { return std::pair(end.second.how == kFinished, end.first); });
+    const double first = std::ranges::min(ends, {}, [](const auto& end) { return end.first; }).first;
+    std::vector<std::string> texts;
+    for (auto& [at, end] : ends) {
+      if (first > 0) end.after_s = at - first;
+      if (texts.size() < kMostEnds)
+        texts.push_back(fmt::format("rank {} {}{} after {}", end.rank, texts.empty() ? "" : "then ", end.how,
+                                    counted(end.steps, "step")));
+      recorded_.ends.push_back(std::move(end));
+    }
+    if (ends.size() > kMostEnds) texts.push_back(fmt::format("then {} more", counted(ends.size() - kMostEnds, "rank")));
+    std::string text = fmt::format("{}.", fmt::join(texts, "; "));
+    text.front() = 'R';
+    notes_.insert(notes_.begin(), std::move(text));
+  }
+
+  static std::string how_it_ended(const std::string& ended) {
+    if (ended == kFinished) return ended;
+    if (ended.starts_with("exception: ")) return "failed: " + ended.substr(11);
+    if (ended.starts_with("exit code ")) return "left with " + ended;
+    if (ended == "running") return "ended without a word";
+    return fmt::format("was {}{}", ended, ended == "terminated" ? " (SIGTERM)" : "");
+  }
+
+  void fill_facts() {
+    std::set<int> threads;
+    for (const int rank : recorded_.ranks) {
+      const RankFile* file = file_of(rank);
+      threads.insert(recorded_.threads.emplace_back(file == nullptr ? 0 : file->threads));
+      recorded_.cores.push_back(file == nullptr ? 0 : file->cores);
+    }
+    if (threads.size() == 1) run_.threads_per_rank = *threads.begin();
+    for (const Member& member : members_) {
+      if (!member.file) continue;
+      recorded_.host_cores = std::max(recorded_.host_cores, member.file->host_cores);
+      recorded_.has_hook = recorded_.has_hook || !member.file->hook.empty();
+      recorded_.skipped_updates = std::max(recorded_.skipped_updates, member.file->skipped_updates);
+      if (member.file->has_loader)
+        recorded_.has_loader = recorded_.has_loader.value_or(false) || *member.file->has_loader;
+    }
+    recorded_.precision = of_files([](const RankFile& file) { return file.precision; });
+    run_.precision = recorded_.precision.empty() ? "own" : recorded_.precision;
   }
 
   /// [rank][step] of the ranks with a trace, cut to the shortest.
@@ -263,8 +371,8 @@ class Importer {
     std::vector<std::vector<double>> all;
     size_t least = std::numeric_limits<size_t>::max();
     for (const int rank : recorded_.ranks) {
-      const auto member = std::ranges::find(members_, rank, &Member::rank);
-      all.push_back(member->file ? get(*member->file) : std::vector<double>());
+      const RankFile* file = file_of(rank);
+      all.push_back(file == nullptr ? std::vector<double>() : get(*file));
       least = std::min(least, all.back().size());
     }
     for (auto& each : all) each.resize(least);
@@ -274,7 +382,7 @@ class Importer {
   void add_rates() {
     run_.loss_first = run_.loss_last = std::numeric_limits<double>::quiet_NaN();
     auto steps = series(steps_outside);
-    recorded_.rates_outside = steps.front().size() >= kLeastOutside;
+    recorded_.rates_outside = placed_.empty() || steps.front().size() >= kLeastOutside;
     results::RowSeries rows;
     if (recorded_.rates_outside) {
       const std::vector<double> job = longest_steps(steps);
@@ -288,7 +396,7 @@ class Importer {
         rows.step_s.emplace_back(warm, rank.end());
       }
       const std::vector<double> steady_s(job.begin() + static_cast<std::ptrdiff_t>(cut), job.end());
-      std::tie(recorded_.window_at, recorded_.window_steps) = steps_left_out(*members_.front().file);
+      std::tie(recorded_.window_at, recorded_.window_steps) = steps_left_out(*file_of(recorded_.ranks.front()));
       assign_window_cost(recorded_, longest_steps(series(steps_inside)), steady_s);
     } else {
       for (const measure::RankStamps& rank : stamps_) {
@@ -319,6 +427,7 @@ class Importer {
         record.rank_gpus.push_back({member.file ? member.file->host : "", gpu, "", ""});
     }
     record.ranks = world_;
+    record.threads_per_rank = run_.threads_per_rank;
     record.strategies = {run_.strategy};
     record.distributed_backend = run_.backend;
     record.bucket_size_mb = 0;

@@ -38,8 +38,10 @@ RankFile parse_rank_file(std::string_view text, const std::string& name) {
   if (!file.window.empty() && !in_order) root["window"].refuse("two indexes in order");
   for (int64_t& index : file.window) index = std::min(index, steps);
   if (std::filesystem::path(file.trace).has_parent_path()) root["trace"].refuse("a file of the same folder");
-  if (file.samples_per_step && (*file.samples_per_step < 1 || *file.samples_per_step > 1'000'000'000))
-    root["samples_per_step"].refuse("a whole number from 1 to 1000000000");
+  const auto fits = [](double samples) { return samples > 0 && samples <= 1e9; };
+  if (!fits(file.samples_per_step.value_or(1))) root["samples_per_step"].refuse("a number up to 1000000000");
+  if (!fits(static_cast<double>(file.batch_size.value_or(1))))
+    root["batch_size"].refuse("a whole number from 1 to 1000000000");
   return file;
 }
 

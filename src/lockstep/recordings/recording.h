@@ -31,11 +31,26 @@ struct RankFile {
   std::vector<int64_t> window;
   /// File of the trace in the same folder; empty: there is none.
   std::string trace;
-  std::optional<int64_t> samples_per_step;
+  /// Means of all steps whose batches are certain, and the most common batch; empty: not known.
+  std::optional<double> samples_per_step;
+  std::optional<int64_t> batch_size;
+  std::optional<bool> has_loader;
+  /// Threads that compute, cores that the process may use, cores of the host; 0: not known.
+  int threads = 0;
+  int cores = 0;
+  int host_cores = 0;
+  /// "fp32", "bf16 autocast"; empty: not known.
+  std::string precision;
+  /// Communication hook of DistributedDataParallel; empty: none was seen.
+  std::string hook;
+  int skipped_updates = 0;
   /// Per step of the window.
   measure::ProcessorTimes processor;
-  /// "finished", or how the training ended otherwise.
+  /// "finished", "exception: NAME", "exit code N", "interrupted", "terminated", "killed"; "running": no end is
+  /// known.
   std::string ended;
+  /// Unix time, in seconds; 0: not known. Of a killed rank the last time at which it was seen.
+  double ended_at = 0;
   std::vector<std::string> warnings;
 
   template <typename Fields, typename Self>
@@ -44,7 +59,8 @@ struct RankFile {
     fields("world", self.world, kAtLeastOne);
     LOCKSTEP_FIELDS(kOptional, host, torch, device, backend, strategy, command, started_at)
     LOCKSTEP_FIELDS(kRequired, step_end_s)
-    LOCKSTEP_FIELDS(kOptional, window, trace, samples_per_step, processor, ended, warnings)
+    LOCKSTEP_FIELDS(kOptional, window, trace, samples_per_step, batch_size, has_loader, threads, cores,
+                    host_cores, precision, hook, skipped_updates, processor, ended, ended_at, warnings)
   }
 };
 

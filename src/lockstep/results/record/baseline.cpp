@@ -127,6 +127,8 @@ class FactorTimes {
 
 bool same_work(const Run& a, const Run& b) {
   return std::ranges::all_of(kSettings, [&](const Setting& setting) {
+    // A user's launcher gives the ranks of a larger job fewer threads each.
+    if (a.recorded && setting.member == Setting::Member(&Setup::threads_per_rank)) return true;
     const bool of_work = setting.has(Setting::kIdentity) ||
                          (setting.is_attribute() && !setting.has(Setting::kOfCommunication));
     return !of_work || follows_from_ranks(setting, a) || setting.same(a, b);

@@ -60,6 +60,18 @@ struct RecordedGradient {
   LOCKSTEP_DESCRIBE(kOptional, elements, after_backward_s)
 };
 
+/// The end of a rank's training.
+struct RecordedEnd {
+  int rank = 0;
+  /// "finished", "failed: ValueError", "left with exit code 3", "was killed", "was interrupted", ...
+  std::string how;
+  int steps = 0;
+  /// Seconds after the first end of any rank.
+  double after_s = 0;
+
+  LOCKSTEP_DESCRIBE(kOptional, rank, how, steps, after_s)
+};
+
 /// How a run was recorded that lockstep did not train itself: by PyTorch's profiler, in a training of the
 /// user's.
 struct Recorded {
@@ -84,6 +96,23 @@ struct Recorded {
   int window_steps = 0;
   /// Samples of a step per rank, by shapes in the traces; empty: not known, or all alike.
   std::vector<int64_t> batches;
+  /// Mean samples of a step of a rank, as a DataLoader yielded them; 0: batch_per_rank * accumulate.
+  double samples_per_step = 0;
+  /// [place in `ranks`]: threads that compute, and cores that the process may use; 0: not known.
+  std::vector<int> threads;
+  std::vector<int> cores;
+  /// Of a host; 0: not known.
+  int host_cores = 0;
+  /// "fp32", "bf16 autocast"; empty: not known.
+  std::string precision;
+  /// Whether DistributedDataParallel has a communication hook.
+  bool has_hook = false;
+  /// Whether a DataLoader yielded batches; empty: not known.
+  std::optional<bool> has_loader;
+  /// Updates that a gradient scaler skipped, of all recorded steps of a rank; such a step counts as one.
+  int skipped_updates = 0;
+  /// Ends of all ranks in order, those that ended early first; empty: all finished after as many steps.
+  std::vector<RecordedEnd> ends;
   std::vector<RecordedWork> work;
   std::vector<RecordedGroup> groups;
   std::vector<RecordedCollective> collectives;
@@ -93,7 +122,8 @@ struct Recorded {
 
   LOCKSTEP_DESCRIBE(kOptional, by, ranks, rates_outside, steps, evaluation_steps, incomplete_steps,
                     irregular_steps, window_cost, window_cost_interval, window_at, window_steps, batches,
-                    work, groups, collectives, gradients, notes)
+                    samples_per_step, threads, cores, host_cores, precision, has_hook, has_loader,
+                    skipped_updates, ends, work, groups, collectives, gradients, notes)
 };
 
 }  // namespace lockstep::results

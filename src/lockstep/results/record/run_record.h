@@ -221,6 +221,7 @@ struct Run : Setup, measure::Ending {
   }
   /// Images that one rank computes in a step, in the row's unit.
   double images_per_rank_step() const {
+    if (recorded && recorded->samples_per_step > 0) return recorded->samples_per_step;
     return static_cast<double>(batch_per_rank) * accumulate * static_cast<double>(units_per_sample);
   }
 
