@@ -67,10 +67,10 @@ void check_command(const PassedOn& words) {
                     "As in 'lockstep record -- torchrun --nproc-per-node 2 train.py'.");
 }
 
-/// The recorder's folder before those of the user.
-std::string python_path(const std::string& first) {
-  const char* before = std::getenv("PYTHONPATH");
-  return before == nullptr || *before == '\0' ? first : fmt::format("{}:{}", first, before);
+/// A folder before those of the user in a variable.
+std::pair<std::string, std::string> with_first(const char* variable, const std::string& first) {
+  const char* before = std::getenv(variable);
+  return {variable,  before == nullptr || *before == '\0' ? first : fmt::format("{}:{}", first, before)};
 }
 
 void import_recording(const std::filesystem::path& folder, const RecordOptions& options) {
@@ -82,10 +82,16 @@ void import_recording(const std::filesystem::path& folder, const RecordOptions& 
 
 /// Leaves the exit code to the command: what cannot be imported is a warning, and stays. A signal meanwhile
 /// lets the recording stay, too.
-void conclude(RecordingFolder& folder, const RecordOptions& options) {
+void conclude(RecordingFolder& folder, const RecordOptions& options, int exit_code) {
   launch::SignalPipe signals{SIGINT, SIGTERM, SIGHUP};
-  folder.remove_recorder();
+  folder.finish();
   const size_t ranks = folder.ranks().size();
+  if (ranks == 0 && exit_code != 0) {
+    print_warning(
+        fmt::format("nothing was recorded: the command failed before its first step (exit code {})", exit_code),
+        "");
+    return;
+  }
   if (ranks == 0) {
     print_warning(
         "nothing was recorded: no process of the command made a step with an optimizer of torch.optim",
@@ -107,7 +113,7 @@ void conclude(RecordingFolder& folder, const RecordOptions& options) {
 }
 
 std::vector<std::pair<std::string, std::string>> environment_for(const RecordingFolder& folder) {
-  std::vector<std::pair<std::string, std::string>> variables{{"PYTHONPATH", python_path(folder.recorder())}};
+  std::vector variables{with_first("PYTHONPATH", folder.recorder()), with_first("PATH", folder.programs())};
   // python/lockstep/program.py led this program to its own LibTorch.
   if (const char* before = std::getenv("LOCKSTEP_USERS_LIBRARY_PATH"))
     variables.emplace_back("LD_LIBRARY_PATH", before);
@@ -126,11 +132,15 @@ int run_record(const RecordOptions& options) {
       {.steps = window_of(options.steps),
        .max_trace_bytes = static_cast<int64_t>(options.max_trace_mib * static_cast<double>(kMiB)),
        .command = command});
+  Arguments words = command;
+  // Python looks for itself on PATH unless its name has a folder, and would find the recorder's there.
+  const std::string program = launch::find_program(command.front());
+  if (!program.empty() && !command.front().contains('/')) words.front() = program;
   const launch::ChildEnd end = launch::run_child({.program = command.front(),
-                                                  .arguments = command,
+                                                  .arguments = words,
                                                   .environment = environment_for(folder),
                                                   .in_terminal = true});
-  conclude(folder, options);
+  conclude(folder, options, end.exit_code);
   return end.exit_code;
 }
 

@@ -31,14 +31,17 @@ class RecordingFolder {
   RecordingFolder(const RecordingFolder&) = delete;
   RecordingFolder& operator=(const RecordingFolder&) = delete;
 
-  /// Removes the recorder, which nobody needs once the training has ended.
-  void remove_recorder() const;
+  /// Once the training has ended: completes the files of ranks that ended without a word, and removes the
+  /// recorder.
+  void finish() const;
   /// Lets a private folder stay.
   void keep() { kept_ = true; }
   bool kept() const { return kept_; }
   const std::filesystem::path& path() const { return folder_; }
   /// First on PYTHONPATH.
   const std::filesystem::path& recorder() const { return recorder_; }
+  /// First on PATH.
+  std::filesystem::path programs() const { return recorder_ / "programs"; }
   /// Files of the ranks that were recorded.
   std::vector<std::filesystem::path> ranks() const;
 

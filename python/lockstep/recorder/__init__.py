@@ -11,10 +11,14 @@ files, so they have the syntax of Python 3.6 and need nothing but the standard l
 
 import os
 import sys
+from time import time
 
 _options = None
 _recorder = None
 _cause = "finished"
+_failed_at = None
+_updates = 0
+_latest = None
 
 
 def begin(options):
@@ -37,7 +41,7 @@ def end(ended=None):
     """Ends the recording of this process, if there is one. Returns its rank and the number of ranks, or (None, 0)."""
     global _options, _recorder
     recorder, _recorder, _options = _recorder, None, None
-    return recorder.finish(ended or _cause) if recorder is not None else (None, 0)
+    return recorder.finish(ended or _cause, _failed_at) if recorder is not None else (None, 0)
 
 
 def step():
@@ -127,7 +131,9 @@ def _attach(torch):
         except ImportError:
             raise RuntimeError("torch {} is older than 2.0".format(torch.__version__)) from None
         register_optimizer_step_post_hook(_after_optimizer)
+        _note_skipped_updates()
         _note_exceptions()
+        _note_exits()
         _is_attached = True
     except Exception as error:
         _give_up(error)
@@ -140,9 +146,11 @@ def _give_up(error):
 
 
 def _after_optimizer(optimizer, args, kwargs):
+    global _updates
+    _updates += 1
     if _options is not None:
         try:
-            _started().optimizer_step(optimizer)
+            _started().optimizer_step(optimizer, skipped=args is None)
         except Exception as error:
             _give_up(error)
 
@@ -151,12 +159,30 @@ def _after_optimizer(optimizer, args, kwargs):
 _after_optimizer._torchdynamo_disable = True
 
 
+def _note_skipped_updates():
+    """A batch whose update a gradient scaler skips, because of an overflow, is a step all the same."""
+    modules = [sys.modules.get(name) for name in ("torch.amp.grad_scaler", "torch.cuda.amp.grad_scaler")]
+    kind = next((module.GradScaler for module in modules if module is not None), None)
+    update = getattr(kind, "_maybe_opt_step", None)
+    if update is None:
+        return
+
+    def _maybe_opt_step(scaler, optimizer, *args, **kwargs):
+        before = _updates
+        result = update(scaler, optimizer, *args, **kwargs)
+        if _updates == before and isinstance(optimizer, sys.modules["torch"].optim.Optimizer):
+            _after_optimizer(optimizer, None, None)
+        return result
+
+    kind._maybe_opt_step = _maybe_opt_step
+
+
 def _started():
-    global _recorder
+    global _recorder, _latest
     if _recorder is None:
         from .recording import Recorder
 
-        _recorder = Recorder(_options)
+        _recorder = _latest = Recorder(_options)
         import atexit
 
         atexit.register(end)
@@ -171,16 +197,29 @@ def _note_exceptions():
     earlier = sys.excepthook
 
     def hook(kind, error, trace):
-        global _cause
-        _cause = cause_of(kind)
+        global _cause, _failed_at
+        _cause, _failed_at = cause_of(kind), time()
         earlier(kind, error, trace)
 
     sys.excepthook = hook
 
 
+def _note_exits():
+    leave = os._exit
+
+    def _exit(status):
+        try:
+            if _latest is not None:
+                _latest.leave(status)
+        finally:
+            leave(status)
+
+    os._exit = _exit
+
+
 def _forget():
-    """A forked process is another one: it may record steps of its own, and its signals are not its parent's."""
-    global _recorder
-    recorder, _recorder = _recorder, None
+    """A forked process is another one."""
+    global _recorder, _latest
+    recorder, _recorder, _latest = _latest, None, None
     if recorder is not None:
-        recorder.lifeline.release()
+        recorder.forget()

@@ -5,7 +5,6 @@ import os
 import re
 import socket
 import sys
-import weakref
 from datetime import datetime, timezone
 
 LAUNCHERS = (
@@ -15,6 +14,8 @@ LAUNCHERS = (
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE"),
 )
 """Variables with the rank, the number of ranks, and that of one host, of torchrun, Open MPI, MPICH and srun."""
+
+DDP = "torch.nn.parallel.distributed"
 
 
 def place():
@@ -51,10 +52,13 @@ def facts_of(command):
         "device": torch.cuda.get_device_name() if torch.cuda.is_initialized() else "cpu",
         "backend": backend,
         "strategy": _strategy(),
+        "hook": next(filter(None, map(_hook_of, _instances(DDP, "DistributedDataParallel"))), None),
+        "threads": torch.get_num_threads(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+        "host_cores": os.cpu_count(),
         "command": command,
         "started_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "clock": "perf_counter",
-        "samples_per_step": None,
     }
 
 
@@ -73,28 +77,49 @@ def _strategy():
     for module in ("torch.distributed.fsdp", "torch.distributed._composable.fsdp"):
         if _instances(module, "FSDPModule", "FullyShardedDataParallel"):
             return "fsdp"
-    return "ddp" if _instances("torch.nn.parallel.distributed", "DistributedDataParallel") else None
+    return "ddp" if _instances(DDP, "DistributedDataParallel") else None
 
 
-class Loaders:
-    """The DataLoaders that are in use, and how far they are."""
+def _hook_of(module):
+    try:
+        hooks = [hook for hook, _ in module._comm_hooks]
+        return getattr(hooks[0], "__qualname__", str(hooks[0])) if hooks else module._get_ddp_logging_data().get("comm_hook")
+    except Exception:
+        return None
 
-    def __init__(self, steps):
-        """steps: those that have ended."""
-        self._steps = steps
-        loaders = _instances("torch.utils.data.dataloader", "_BaseDataLoaderIter")
-        self._before = [(weakref.ref(one), one._num_yielded) for one in loaders]
 
-    def samples_per_step(self, steps):
-        """None unless exactly one DataLoader was in use all the time."""
-        used = [(one(), before) for one, before in self._before if one() is not None and one()._num_yielded > before]
-        if len(used) != 1:
-            return None
-        loader, before = used[0]
-        batches = round((loader._num_yielded - before) / (steps - self._steps))
-        sampler = getattr(loader, "_index_sampler", None)
-        batch = getattr(sampler, "batch_size", None)
-        if isinstance(batch, int) and getattr(sampler, "split_batches", False):
-            # Accelerate's sampler has the batch of all ranks.
-            batch //= sampler.num_processes
-        return batch * batches if isinstance(batch, int) and batches > 0 else None
+class Precision:
+    """In which type the training computes: that of the parameters, or of autocast, which is seen when it begins."""
+
+    NAMES = {"float32": "fp32", "float64": "fp64", "bfloat16": "bf16", "float16": "fp16"}
+
+    def __init__(self, optimizer):
+        """optimizer: one that is at its step; None: there is none."""
+        torch = sys.modules["torch"]
+        sizes = {}
+        for parameter in (one for group in optimizer.param_groups for one in group["params"]) if optimizer else ():
+            sizes[parameter.dtype] = sizes.get(parameter.dtype, 0) + parameter.numel()
+        self._kind = max(sizes, key=sizes.get) if sizes else None
+        self._autocast = None
+        self._torch, self._set = torch, getattr(torch, "set_autocast_dtype", None)
+        if self._set is not None:
+            for device in ("cpu", "cuda"):
+                self._see(device, torch.get_autocast_dtype(device))
+            torch.set_autocast_dtype = self._see_and_set
+
+    def _see(self, device, kind):
+        if self._torch.is_autocast_enabled(device):
+            self._autocast = kind
+
+    def _see_and_set(self, device, kind):
+        self._see(device, kind)
+        return self._set(device, kind)
+
+    def stop(self):
+        if self._set is not None and self._torch.set_autocast_dtype == self._see_and_set:
+            self._torch.set_autocast_dtype = self._set
+
+    def name(self):
+        kind = str(self._autocast or self._kind).rpartition(".")[2]
+        name = self.NAMES.get(kind, kind) + (" autocast" if self._autocast else "")
+        return None if name == "None" else name

@@ -1,22 +1,22 @@
-"""Lets a recording survive the end of its process."""
+"""Lets a recording survive the end of its process by a signal."""
 
 import ctypes
 import os
 import select
 import signal
 import threading
-from time import perf_counter
 
-REFRESH_S = 10
-"""Time between two versions of the file, for a rank that is killed."""
+BEAT_S = 1
+"""Time between two signs of life, which tell when a rank was killed."""
 
 
 class Lifeline:
-    """A thread that calls `write` from time to time, and `terminated` when SIGTERM comes, which then ends the process as
-    it would have. The script's own handlers are left alone."""
+    """A thread that calls `beat` from time to time, `interrupted` when SIGINT comes, and `terminated` when SIGTERM comes,
+    which then ends the process as it would have. The script's own handlers are left alone."""
 
-    def __init__(self, write, terminated):
-        self._write = write
+    def __init__(self, beat, interrupted, terminated):
+        self._beat = beat
+        self._interrupted = interrupted
         self._terminated = terminated
         self._pipe = None
         self._handles = False
@@ -64,19 +64,18 @@ class Lifeline:
         return not self._handles
 
     def _run(self):
-        pause = REFRESH_S
         # select() refuses descriptors from 1024 on.
         poll = select.poll()
         poll.register(self._pipe[0], select.POLLIN)
         while not self._ended:
-            if poll.poll(1000 * pause):
+            if poll.poll(1000 * BEAT_S):
                 signals = os.read(self._pipe[0], 512)
+                if signal.SIGINT in signals:
+                    self._interrupted()
                 if signal.SIGTERM in signals and signal.getsignal(signal.SIGTERM) == self._terminate:
                     self._terminate()
             else:
-                began = perf_counter()
-                self._write()
-                pause = max(REFRESH_S, 300 * (perf_counter() - began))
+                self._beat()
         os.close(self._pipe[0])
 
     def _terminate(self, *_):
