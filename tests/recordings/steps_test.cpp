@@ -155,7 +155,7 @@ TEST(StepsTest, without_an_optimizer_the_profiler_counts_steps) {
   made.profiler_steps = true;
   const Explained found = explained(made);
   EXPECT_EQ(found.breakdown.steps, 6);
-  EXPECT_EQ(found.ranks[0].numbers.front(), 3);
+  EXPECT_EQ(found.ranks[0].steps.front().number, 3);
   EXPECT_NEAR(found.rank(0).transfer_s, 1.5 * kMs, kNear);
 }
 
@@ -205,7 +205,7 @@ TEST(StepsTest, marks_of_the_recorder_end_steps_whatever_optimizers_do) {
   made.reduce_each_pass = made.update_each_pass = true;
   const Explained two = explained(made);
   EXPECT_EQ(two.breakdown.steps, 6);
-  EXPECT_EQ(two.ranks[0].numbers.front(), 40);
+  EXPECT_EQ(two.ranks[0].steps.front().number, 40);
   EXPECT_NEAR(two.rank(0).backward_s, 16 * kMs, 4 * kNear);
   EXPECT_NEAR(two.rank(0).optimizer_s, 1 * kMs, 4 * kNear);
   EXPECT_NEAR(two.rank(0).transfer_s, 3 * kMs, 4 * kNear);
@@ -294,7 +294,8 @@ TEST(StepsTest, waits_for_the_device_count_on_the_threads_that_compute) {
     trace["traceEvents"].push_back(wait);
   }
   const KinetoTrace read = parse_kineto_trace(trace.dump(), "made.json");
-  const results::RecordedWork work = stamp_steps(read, read.events.front().begin_ns).work;
+  const results::RecordedWork work =
+      put_together({{0, "", stamp_steps(read, read.events.front().begin_ns)}}).work.front();
   EXPECT_EQ(work.synchronizations, 1);
   EXPECT_NEAR(work.synchronized_s, 250e-6, 1e-9);
   EXPECT_EQ(work.kernels, std::ranges::count(read.events, EventKind::kKernel, &Event::kind));
@@ -312,9 +313,9 @@ TEST(StepsTest, steps_whose_numbers_all_differ_are_not_matched) {
   MadeJob made;
   made.profiler_steps = true;
   std::vector<PlacedSteps> placed = placed_at(made, 1);
-  for (int64_t& number : placed[1].steps.numbers) number += 24;
+  for (RankStep& step : placed[1].steps.steps) step.number += 24;
   EXPECT_THROW(put_together(placed), Error);
-  placed[1].steps.numbers[0] = -1;
+  placed[1].steps.steps[0].number = -1;
   EXPECT_EQ(put_together(placed).ranks[0].steps.size(), 6);
 }
 

@@ -244,6 +244,13 @@ void StepStamps::add_earlier_micro_batch(double began_s) {
 }
 
 std::vector<PhaseStretch> phase_stretches(const StepStamps& step, bool alone) {
+  if (!step.phases.empty()) {
+    std::vector<PhaseStretch> stretches = step.phases;
+    for (PhaseStretch& each : stretches) {
+      if (alone && each.phase == StepPhase::kExposed) each.phase = StepPhase::kOther;
+    }
+    return stretches;
+  }
   const double last_s = step.last_micro_batch_s();
   std::vector<PhaseStretch> stretches;
   std::vector<PhaseStretch> within;

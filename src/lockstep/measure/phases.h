@@ -44,6 +44,14 @@ struct ProcessorTimes {
   void add(const ProcessorTimes& times, double weight);
 };
 
+enum class StepPhase { kInput, kForward, kBackward, kExposed, kOptimizer, kOther };
+
+struct PhaseStretch {
+  StepPhase phase = StepPhase::kOther;
+  double begin_s = 0;
+  double end_s = 0;
+};
+
 /// Ends of the phases of one step on one rank, in seconds on that host's steady clock. `begin_s` is the end
 /// of the step before.
 struct StepStamps {
@@ -70,6 +78,9 @@ struct StepStamps {
   /// In order of issue, which is the same on all ranks.
   std::vector<CollectiveStamp> collectives;
   ProcessorTimes processor = {};
+  /// Of a recorded step, whose phases are read rather than stamped: all of it, in order and without a gap.
+  /// The ends above, and `communicating` and `applying`, are empty then.
+  std::vector<PhaseStretch> phases = {};
 
   LOCKSTEP_DESCRIBE(kOptional, begin_s, earlier_input_s, earlier_forward_s, earlier_backward_s,
                     earlier_communicating_s, input_s, forward_s, backward_s, combined_s, applied_s, end_s,
@@ -83,18 +94,10 @@ struct StepStamps {
   void add_earlier_micro_batch(double began_s);
 };
 
-enum class StepPhase { kInput, kForward, kBackward, kExposed, kOptimizer, kOther };
-
-struct PhaseStretch {
-  StepPhase phase = StepPhase::kOther;
-  double begin_s = 0;
-  double end_s = 0;
-};
-
 /// The phases of a step's last micro-batch, in order and without a gap from its begin to the end of the step,
-/// preceded by the communication of earlier micro-batches. A phase is cut where the rank communicated
-/// (kExposed) or applied the optimizer (kOptimizer) in it. `alone`: the rank is the only one,
-/// so the strategy's work between backward and optimizer is kOther.
+/// preceded by the communication of earlier micro-batches; of a recorded step, `phases`. A phase is cut where
+/// the rank communicated (kExposed) or applied the optimizer (kOptimizer) in it. `alone`: the rank is the
+/// only one, so the strategy's work between backward and optimizer is kOther.
 std::vector<PhaseStretch> phase_stretches(const StepStamps& step, bool alone);
 
 /// A kernel or a copy that a rank's device carried out, in seconds on that host's steady clock.

@@ -1,12 +1,14 @@
 #include "lockstep/recordings/collectives.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include "lockstep/recordings/event_names.h"
 
 namespace lockstep::recordings {
 namespace {
@@ -15,34 +17,8 @@ namespace {
 struct Described {
   std::string kind, group, group_ranks;
   int64_t bytes = 0;
+  int element_bytes = 0;
 };
-
-/// "all-reduce" for "allreduce", "c10d::allreduce_", "ncclDevKernel_AllReduce_Sum_f32(...)"; "other" for what
-/// is no collective that has a name.
-std::string collective_kind(std::string_view name) {
-  std::string letters;
-  for (const char c : name) {
-    if (c >= 'A' && c <= 'Z') letters += static_cast<char>(c - 'A' + 'a');
-    if (c >= 'a' && c <= 'z') letters += c;
-  }
-  static constexpr std::array<std::pair<const char*, const char*>, 12> kKinds{
-      {{"allreduce", "all-reduce"},
-       {"reducescatter", "reduce-scatter"},
-       {"allgather", "all-gather"},
-       {"alltoall", "all-to-all"},
-       {"broadcast", "broadcast"},
-       {"barrier", "barrier"},
-       {"sendrecv", "send-receive"},
-       {"send", "send"},
-       {"recv", "receive"},
-       {"reduce", "reduce"},
-       {"gather", "gather"},
-       {"scatter", "scatter"}}};
-  for (const auto& [part, kind] : kKinds) {
-    if (letters.find(part) != std::string::npos) return kind;
-  }
-  return "other";
-}
 
 Described described(const KinetoTrace& trace, const Event& event) {
   Described found{.kind = collective_kind(trace.name_of(event)), .group = {}, .group_ranks = {}};
@@ -51,6 +27,7 @@ Described described(const KinetoTrace& trace, const Event& event) {
   if (!details->collective.empty()) found.kind = collective_kind(details->collective);
   found.group = details->group;
   found.group_ranks = details->group_ranks;
+  found.element_bytes = details->element_bytes;
   int64_t bytes = 0;
   if (!__builtin_mul_overflow(details->elements, static_cast<int64_t>(details->element_bytes), &bytes))
     found.bytes = bytes;
@@ -110,17 +87,45 @@ Launches::Launches(const KinetoTrace& trace) : trace_(trace) {
       by_correlation_.emplace_back(event.correlation, i);
   }
   std::ranges::sort(by_correlation_);
+
+  time_ns_.resize(trace.events.size());
+  const auto is_work = [](const Event& event) {
+    return event.kind == EventKind::kKernel || event.kind == EventKind::kCopy;
+  };
+  std::set<uint32_t> launched;
+  const Event* first = nullptr;
+  for (const Event& event : trace.events) {
+    if (!is_work(event) || of(event) == nullptr) continue;
+    launched.insert(event.track);
+    if (first == nullptr) first = &event;
+  }
+  std::map<uint32_t, int64_t> before_ns;
+  for (const Event& event : trace.events) {
+    if (!is_work(event)) continue;
+    int64_t& time_ns = time_ns_[static_cast<size_t>(&event - trace.events.data())];
+    const auto last = before_ns.find(event.track);
+    if (const Event* launch = of(event)) {
+      time_ns = before_ns[event.track] = launch->begin_ns;
+    } else if (last != before_ns.end()) {
+      time_ns = last->second;
+    } else if (first != nullptr && (launched.contains(event.track) || event.begin_ns < first->begin_ns)) {
+      time_ns = kBefore;
+    } else {
+      time_ns = event.begin_ns;
+    }
+  }
 }
 
-const Event* Launches::of(const Event& kernel) const {
+const Event* Launches::of(const Event& work) const {
   const auto found =
-      std::ranges::lower_bound(by_correlation_, kernel.correlation, {}, &std::pair<int64_t, size_t>::first);
-  if (kernel.correlation < 0 || found == by_correlation_.end() || found->first != kernel.correlation)
+      std::ranges::lower_bound(by_correlation_, work.correlation, {}, &std::pair<int64_t, size_t>::first);
+  if (work.correlation < 0 || found == by_correlation_.end() || found->first != work.correlation)
     return nullptr;
   return &trace_.events[found->second];
 }
 
-std::vector<Collective> collectives_of(const KinetoTrace& trace, int64_t origin_ns) {
+std::vector<Collective> collectives_of(const KinetoTrace& trace, const Launches& launches,
+                                       int64_t origin_ns) {
   std::vector<const Event*> on_host, on_device, issues, launching;
   for (const Event& event : trace.events) {
     if (event.role == EventRole::kCommunication) on_device.push_back(&event);
@@ -135,13 +140,16 @@ std::vector<Collective> collectives_of(const KinetoTrace& trace, int64_t origin_
   for (const Event* event : on_host) {
     const Event* issue = take_issue(trace, issues, *event);
     Described what = described(trace, *event);
-    if (issue != nullptr && what.bytes == 0) what.bytes = described(trace, *issue).bytes;
+    if (issue != nullptr && what.bytes == 0) {
+      const Described more = described(trace, *issue);
+      what.bytes = more.bytes;
+      what.element_bytes = more.element_bytes;
+    }
     const double issued_s =
         seconds(issue == nullptr ? event->begin_ns : std::min(issue->begin_ns, event->begin_ns));
-    all.push_back({what.kind, what.group, what.group_ranks, what.bytes, issued_s, issued_s,
-                   seconds(event->begin_ns), seconds(event->end_ns), lanes.of(event->track)});
+    all.push_back({what.kind, what.group, what.group_ranks, what.bytes, what.element_bytes, issued_s,
+                   issued_s, seconds(event->begin_ns), seconds(event->end_ns), lanes.of(event->track)});
   }
-  const Launches launches(trace);
   for (const Event* event : on_device) {
     Described what = described(trace, *event);
     const Event* launch = launches.of(*event);
@@ -150,12 +158,15 @@ std::vector<Collective> collectives_of(const KinetoTrace& trace, int64_t origin_
     if (annotation != nullptr) {
       const Described more = described(trace, *annotation);
       if (says_less(what.kind)) what.kind = more.kind;
-      if (what.bytes == 0) what.bytes = more.bytes;
+      if (what.bytes == 0) {
+        what.bytes = more.bytes;
+        what.element_bytes = more.element_bytes;
+      }
     }
     const double begin_s = seconds(event->begin_ns);
-    all.push_back({what.kind, what.group, what.group_ranks, what.bytes,
-                   launch == nullptr ? begin_s : seconds(launch->begin_ns), begin_s, begin_s,
-                   seconds(event->end_ns), lanes.of(event->track)});
+    all.push_back({what.kind, what.group, what.group_ranks, what.bytes, what.element_bytes,
+                   seconds(launches.time_ns(*event)), begin_s, begin_s, seconds(event->end_ns),
+                   lanes.of(event->track)});
   }
   std::ranges::stable_sort(all, {}, &Collective::host_s);
   // Where a job has one group, no event needs to name it.

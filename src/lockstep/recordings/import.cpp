@@ -100,6 +100,7 @@ class Importer {
       if (trace.events.empty())
         throw Error(fmt::format("'{}' holds no events of a training", member.trace.string()),
                     "Record with the activities CPU and, on GPUs, CUDA.");
+      check_readable(trace);
       place(member, trace, known);
       if (placed_.empty()) origin_ns = trace.events.front().begin_ns;
       // An optimizer that was at work when the profiler stopped ends with it, behind the window.
@@ -107,8 +108,9 @@ class Importer {
       const int64_t past = windowed ? member.file->window[1] - member.file->window[0] : INT64_MAX;
       placed_.push_back(
           {member.rank, member.file ? member.file->host : "", stamp_steps(trace, origin_ns, past)});
-      measure::RankStamps& stamps = placed_.back().steps.stamps;
-      if (options_.stamps) stamps.kernels = events_within(stamps.steps, trace, origin_ns, 200'000);
+      const RankSteps& steps = placed_.back().steps;
+      for (const std::string& each : steps.notes) note(fmt::format("Rank {}: {}", member.rank, each));
+      if (options_.stamps) events_[member.rank] = events_within(steps.steps, trace, origin_ns, 200'000);
       know(trace);
     }
   }
@@ -120,7 +122,9 @@ class Importer {
     const auto host = [](const PlacedSteps& each) { return each.host; };
     const bool known = std::ranges::none_of(placed_, &std::string::empty, host);
     if (!known || std::ranges::count(placed_, placed_.front().host, host) == std::ssize(placed_)) return;
-    for (PlacedSteps& each : placed_) each.steps.numbers = each.steps.indexes;
+    for (PlacedSteps& each : placed_) {
+      for (RankStep& step : each.steps.steps) step.number = step.index;
+    }
   }
 
   /// Finds out which rank a trace is of.
@@ -144,10 +148,9 @@ class Importer {
       forwards_.insert(trace.name_of(event));
       break;
     }
-    const bool has_kernels = placed_.back().steps.work.on_device;
-    if (!has_kernels && trace.backend.find("nccl") != std::string::npos)
-      note(
-          fmt::format("The trace of rank {} has no kernels: its times are the host's.", placed_.back().rank));
+    on_device_ = on_device_ || std::ranges::any_of(trace.events, [](const Event& each) {
+                   return each.kind == EventKind::kKernel;
+                 });
   }
 
   /// Every value that the members' files agree on, or most of them.
@@ -180,10 +183,7 @@ class Importer {
     if (world_ == 1) run_.strategy = results::kSingle;
     run_.backend = world_ == 1 ? "" : of_files([](const RankFile& file) { return file.backend; });
     if (run_.backend.empty() && world_ > 1) run_.backend = most_common(backends_);
-    run_.device =
-        std::ranges::any_of(placed_, [](const PlacedSteps& each) { return each.steps.work.on_device; })
-            ? "cuda"
-            : "cpu";
+    run_.device = on_device_ ? "cuda" : "cpu";
     run_.input = "own";
     run_.kernels = "own";
     run_.memory_format = "own";
@@ -191,6 +191,7 @@ class Importer {
       const RankSteps& steps = placed_.front().steps;
       run_.accumulate = steps.passes;
       recorded_.gradients = steps.gradients;
+      recorded_.has_loader = steps.has_loader;
     }
     for (const results::RecordedGradient& gradient : recorded_.gradients) {
       run_.parameters += gradient.elements;
@@ -216,9 +217,8 @@ class Importer {
     const int64_t most = batches.empty() ? 0 : std::ranges::max(batches);
     if (std::ranges::any_of(batches, [&](int64_t batch) { return batch > 0 && batch != most; }))
       recorded_.batches = batches;
-    const bool disagree = std::ranges::any_of(placed_, [&](const PlacedSteps& each) {
-      return loader_disagrees(file_of(each.rank), each.steps);
-    });
+    const bool disagree = std::ranges::any_of(
+        placed_, [&](const PlacedSteps& each) { return loader_disagrees(file_of(each.rank), each.steps); });
     double loaded = 0, ranks = 0;
     int64_t batch = 0;
     for (const Member& member : members_) {
@@ -259,8 +259,8 @@ class Importer {
     }
   }
 
-  /// Whether the first layer has other samples than the DataLoader's batch: it yields parts of samples, or the
-  /// model divides them.
+  /// Whether the first layer has other samples than the DataLoader's batch: it yields parts of samples, or
+  /// the model divides them.
   static bool loader_disagrees(const RankFile* file, const RankSteps& steps) {
     if (file == nullptr || !file->batch_size || steps.batch == 0) return false;
     return *file->batch_size != steps.batch && *file->batch_size * steps.passes != steps.batch;
@@ -274,7 +274,6 @@ class Importer {
   void explain() {
     for (const PlacedSteps& each : placed_) {
       recorded_.ranks.push_back(each.rank);
-      recorded_.work.push_back(each.steps.work);
       recorded_.evaluation_steps = std::max(recorded_.evaluation_steps, each.steps.evaluation_steps);
       recorded_.incomplete_steps = std::max(recorded_.incomplete_steps, each.steps.incomplete_steps);
     }
@@ -289,6 +288,8 @@ class Importer {
     JobSteps job = put_together(placed_);
     recorded_.irregular_steps = job.irregular;
     recorded_.collectives = std::move(job.collectives);
+    recorded_.work = std::move(job.work);
+    recorded_.input_elements = std::move(job.input_elements);
     recorded_.groups = std::move(job.groups);
     recorded_.steps = static_cast<int>(job.ranks.front().steps.size());
     for (std::string& each : job.notes) note(std::move(each));
@@ -306,6 +307,7 @@ class Importer {
     if (run_.breakdown->straggler)
       run_.breakdown->straggler = recorded_.ranks[static_cast<size_t>(*run_.breakdown->straggler)];
     stamps_ = std::move(job.ranks);
+    for (size_t i = 0; i < present; ++i) stamps_[i].kernels = std::move(events_[recorded_.ranks[i]]);
   }
 
   /// Says who ended first, which the others followed, and how many steps each made.
@@ -317,7 +319,8 @@ class Importer {
       const RankFile& file = *member.file;
       ends.push_back(
           {file.ended_at, {member.rank, how_it_ended(file.ended), static_cast<int>(file.step_end_s.size())}});
-      all_alike = all_alike && file.ended == kFinished && ends.back().second.steps == ends.front().second.steps;
+      all_alike =
+          all_alike && file.ended == kFinished && ends.back().second.steps == ends.front().second.steps;
     }
     if (all_alike) return;
     std::ranges::stable_sort(
@@ -331,7 +334,8 @@ class Importer {
                                     counted(end.steps, "step")));
       recorded_.ends.push_back(std::move(end));
     }
-    if (ends.size() > kMostEnds) texts.push_back(fmt::format("then {} more", counted(ends.size() - kMostEnds, "rank")));
+    if (ends.size() > kMostEnds)
+      texts.push_back(fmt::format("then {} more", counted(ends.size() - kMostEnds, "rank")));
     std::string text = fmt::format("{}.", fmt::join(texts, "; "));
     text.front() = 'R';
     notes_.insert(notes_.begin(), std::move(text));
@@ -396,7 +400,8 @@ class Importer {
         rows.step_s.emplace_back(warm, rank.end());
       }
       const std::vector<double> steady_s(job.begin() + static_cast<std::ptrdiff_t>(cut), job.end());
-      std::tie(recorded_.window_at, recorded_.window_steps) = steps_left_out(*file_of(recorded_.ranks.front()));
+      std::tie(recorded_.window_at, recorded_.window_steps) =
+          steps_left_out(*file_of(recorded_.ranks.front()));
       assign_window_cost(recorded_, longest_steps(series(steps_inside)), steady_s);
     } else {
       for (const measure::RankStamps& rank : stamps_) {
@@ -444,6 +449,9 @@ class Importer {
   std::vector<PlacedSteps> placed_;
   std::vector<std::string> backends_, gpus_, notes_;
   std::set<std::string> forwards_;
+  /// [rank]: what is drawn beside its steps.
+  std::map<int, std::vector<measure::KernelSpan>> events_;
+  bool on_device_ = false;
   int world_ = 1;
   results::Run run_;
   Recorded recorded_;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <map>
 #include <string_view>
@@ -7,6 +8,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
@@ -24,6 +26,9 @@ using nlohmann::json;
 constexpr const char* kAdvice = "Give a trace that torch.profiler's export_chrome_trace() wrote.";
 /// Times beyond these are none; nanoseconds still fit 64 bits.
 constexpr double kMostMicroseconds = 2.5e15;
+/// Unknown categories and libraries that are kept.
+constexpr size_t kMostUnknown = 8;
+
 /// Keys of an event and of its arguments.
 enum class Key {
   kOther,
@@ -56,6 +61,7 @@ Key key_of(std::string_view name) {
                                                                {"args", Key::kArguments},
                                                                {"correlation", Key::kCorrelation},
                                                                {"Input Dims", Key::kDimensions},
+                                                               {"Input dims", Key::kDimensions},
                                                                {"Input type", Key::kType},
                                                                {"Collective name", Key::kCollective},
                                                                {"In msg nelems", Key::kElements},
@@ -125,7 +131,12 @@ class Handler : public nlohmann::json_sax<json> {
     return true;
   }
   bool start_array(size_t /*size*/) override {
-    if (depth_ == 0) refuse("is a list, not a trace of PyTorch's profiler");
+    // A bare list of events: Chrome's format has it, and the first profiler wrote it.
+    if (depth_ == 0) {
+      ++depth_;
+      top_ = Top::kEvents;
+      is_list_ = true;
+    }
     ++depth_;
     if (metadata_ != Top::kOther) return add(json::array(), true);
     if (depth_ == 2 && top_is_metadata()) return begin_metadata(json::array());
@@ -140,6 +151,7 @@ class Handler : public nlohmann::json_sax<json> {
       end_list();
     }
     --depth_;
+    if (depth_ == 1 && is_list_) --depth_;
     return true;
   }
   bool key(std::string& name) override {
@@ -178,8 +190,9 @@ class Handler : public nlohmann::json_sax<json> {
     Details details;
     int64_t product = -1;
     int argument = -1;
-    /// Sizes of the first tensors of two arguments; -1: none.
+    /// Of the first two arguments: the size of the first tensor, -1: none; the elements of all.
     std::array<int64_t, 2> first_sizes = {-1, -1};
+    std::array<int64_t, 2> elements = {0, 0};
   };
 
   [[noreturn]] void refuse(const std::string& what) const {
@@ -251,8 +264,8 @@ class Handler : public nlohmann::json_sax<json> {
       if (key_ == Key::kPhase) event_.phase = value;
       if (key_ == Key::kCategory) event_.category = value;
       if (key_ == Key::kName) event_.name = value;
-      // Threads of the profiler's own events have names.
-      if (key_ == Key::kThread) event_.thread = -1;
+      // Old versions wrote numbers of threads as text; threads of the profiler's own events have names.
+      if (key_ == Key::kThread) event_.thread = thread_in(value);
     } else if (in_arguments_) {
       if (key_ == Key::kType && event_.type.empty()) event_.type = value;
       if (key_ == Key::kElementType) event_.details.element_bytes = bytes_of_type(value);
@@ -262,6 +275,12 @@ class Handler : public nlohmann::json_sax<json> {
     }
   }
 
+  static int64_t thread_in(const std::string& value) {
+    int64_t thread = -1;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), thread);
+    return error == std::errc() && end == value.data() + value.size() ? thread : -1;
+  }
+
   // Dimensions are a list of arguments, each a list of sizes, or for a list of tensors of lists of sizes.
   void begin_list() {
     if (key_ != Key::kDimensions) return;
@@ -269,9 +288,9 @@ class Handler : public nlohmann::json_sax<json> {
     if (depth_ >= 6) event_.product = -1;
   }
   void end_list() {
-    if (key_ != Key::kDimensions || depth_ < 6 || event_.argument != 0 || event_.product < 0) return;
-    if (__builtin_add_overflow(event_.details.elements, event_.product, &event_.details.elements))
-      event_.details.elements = 0;
+    if (key_ != Key::kDimensions || depth_ < 6 || event_.argument > 1 || event_.product < 0) return;
+    int64_t& elements = event_.elements[static_cast<size_t>(event_.argument)];
+    if (__builtin_add_overflow(elements, event_.product, &elements)) elements = 0;
     event_.product = -1;
   }
 
@@ -293,17 +312,28 @@ class Handler : public nlohmann::json_sax<json> {
     const int64_t begin_ns = nanoseconds(*event_.begin_us, event_.begin_whole_us);
     // Old versions wrote -1 for what had not ended.
     const int64_t end_ns = begin_ns + nanoseconds(std::max(0.0, event_.duration_us), -1);
-    const auto kind = kind_of(event_.category);
-    if (!kind) return;
+    const auto kind = kind_of(event_.category, event_.name);
+    if (!kind) {
+      if (!explains_nothing(event_.category) && trace_.unknown_categories.size() < kMostUnknown)
+        trace_.unknown_categories.insert(plain_text(event_.category));
+      return;
+    }
     const auto [name, is_new] = names_.try_emplace(event_.name, static_cast<uint32_t>(trace_.names.size()));
-    if (is_new) trace_.names.push_back(plain_text(event_.name));
+    if (is_new) {
+      trace_.names.push_back(plain_text(event_.name));
+      const std::string_view library = unknown_library(event_.name);
+      if (!library.empty() && trace_.unknown_libraries.size() < kMostUnknown)
+        trace_.unknown_libraries.emplace(library);
+    }
     const auto track = static_cast<uint32_t>(
         tracks_.try_emplace({event_.process, event_.thread}, static_cast<uint32_t>(tracks_.size()))
             .first->second);
     Event event{begin_ns, end_ns, event_.correlation,         name->second, track,
                 -1,       *kind,  role_of(*kind, event_.name)};
     // An embedding's first argument are its weights.
-    event_.details.batch = std::max<int64_t>(0, event_.first_sizes[event_.name == "aten::embedding" ? 1 : 0]);
+    const size_t input = event_.name == "aten::embedding" ? 1 : 0;
+    event_.details.batch = std::max<int64_t>(0, event_.first_sizes[input]);
+    if (event_.details.elements == 0) event_.details.elements = event_.elements[input];
     if (event_.details.element_bytes == 0) event_.details.element_bytes = bytes_of_type(event_.type);
     const bool wanted = event.role != EventRole::kPlain && event.role != EventRole::kBackward &&
                         event.role != EventRole::kSynchronize;
@@ -323,6 +353,7 @@ class Handler : public nlohmann::json_sax<json> {
   Key key_ = Key::kOther;
   bool in_arguments_ = false;
   bool has_events_ = false;
+  bool is_list_ = false;
   int64_t base_ns_ = 0;
   RawEvent event_;
   ValueBuilder builder_;
@@ -344,6 +375,39 @@ KinetoTrace read_kineto_trace(const std::filesystem::path& path) {
 
 KinetoTrace parse_kineto_trace(std::string_view text, const std::string& name) {
   return parse(TraceText(text, name));
+}
+
+void check_readable(const KinetoTrace& trace) {
+  const auto has = [&](auto&& is) { return std::ranges::any_of(trace.events, is); };
+  const bool kernels = has([](const Event& each) { return each.kind == EventKind::kKernel; });
+  std::set<std::string> unknown = trace.unknown_libraries;
+  for (const std::string& category : trace.unknown_categories) {
+    // Kernels may have their usual category, and be launched by what is not read.
+    if (!kernels || category.ends_with("_runtime") || category.ends_with("_driver")) unknown.insert(category);
+  }
+  if (!unknown.empty()) {
+    throw Error(
+        fmt::format("'{}' is of a device or a library of collectives that is not read ({}), so its "
+                    "times would be the host's only",
+                    trace.file, fmt::join(unknown, ", ")),
+        "Traces of CPUs and of NVIDIA's and AMD's GPUs are read, with Gloo, MPI, UCC, NCCL and RCCL.");
+  }
+  const bool launches = has([&](const Event& each) {
+    const std::string& name = trace.name_of(each);
+    return (each.kind == EventKind::kLaunch && name.find("Launch") != std::string::npos) ||
+           (each.role == EventRole::kCollective && name.starts_with("nccl:"));
+  });
+  if (!kernels && (launches || trace.backend == "nccl")) {
+    throw Error(
+        fmt::format("'{}' is of a job on GPUs and was recorded without CUDA activity: its times are the "
+                    "host's, and its communication is not known",
+                    trace.file),
+        "Record with ProfilerActivity.CUDA, too.");
+  }
+  if (kernels && !has([](const Event& each) { return each.kind == EventKind::kOperator; })) {
+    throw Error(fmt::format("'{}' has kernels, but no operators of the host", trace.file),
+                "Record with ProfilerActivity.CPU, too.");
+  }
 }
 
 }  // namespace lockstep::recordings

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,7 +75,7 @@ struct Event {
 
 /// Arguments of collectives, gradients and layers; empty where the profiler did not record them.
 struct Details {
-  /// Of the tensors that are its first argument.
+  /// Of the tensors that are its first argument; of a layer, those of its input.
   int64_t elements = 0;
   int element_bytes = 0;
   /// First size of a layer's input.
@@ -101,6 +102,10 @@ struct KinetoTrace {
   std::string backend;
   std::string gpu;
   std::vector<ProcessGroup> groups;
+  /// Categories of events that are neither read nor known to explain nothing, and libraries of collectives
+  /// likewise ("hccl").
+  std::set<std::string> unknown_categories;
+  std::set<std::string> unknown_libraries;
 
   const std::string& name_of(const Event& event) const { return names[event.name]; }
   const Details* details_of(const Event& event) const {
@@ -108,12 +113,16 @@ struct KinetoTrace {
   }
 };
 
-/// Reads JSON as torch 1.13 to 2.11 write it, compressed by gzip or not, in one pass; memory grows with the
-/// number of events, 48 bytes each. Throws Error of one sentence, with the file and the byte where the text
-/// is damaged or cut off, for a file that is no trace of PyTorch's profiler, and for times that none can
-/// have.
+/// Reads JSON as torch 1.8 to 2.11 write it, or a bare list of its events, compressed by gzip or not, in one
+/// pass; memory grows with the number of events, 48 bytes each. Throws Error of one sentence, with the file
+/// and the byte where the text is damaged or cut off, for a file that is no trace of PyTorch's profiler, and
+/// for times that none can have.
 KinetoTrace read_kineto_trace(const std::filesystem::path& path);
 /// The same for text in memory, which is not compressed.
 KinetoTrace parse_kineto_trace(std::string_view text, const std::string& name);
+
+/// Throws Error for a trace whose times would not be those of the training: of a device or a library of
+/// collectives that is not known, of a GPU without its kernels, of kernels without the host's operators.
+void check_readable(const KinetoTrace& trace);
 
 }  // namespace lockstep::recordings

@@ -4,32 +4,35 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <span>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "lockstep/measure/series.h"
 #include "lockstep/measure/stretches.h"
 
 namespace lockstep::recordings {
 namespace {
+
+using measure::StepPhase;
 
 /// On a CPU, Python's time between two operations is no waiting.
 constexpr double kBetweenOperations = 1e-4;
 
 constexpr double kNever = -std::numeric_limits<double>::infinity();
 
-/// Kernels that compute, by the time of their launch on the host.
+/// Kernels that compute and copies, by the time of their launch on the host.
 class DeviceTimeline {
  public:
-  DeviceTimeline(const KinetoTrace& trace, int64_t origin_ns) {
-    const Launches launches(trace);
+  DeviceTimeline(const KinetoTrace& trace, const Launches& launches, int64_t origin_ns) {
     for (const Event& event : trace.events) {
       if (event.kind != EventKind::kKernel && event.kind != EventKind::kCopy) continue;
       if (event.role == EventRole::kCommunication) continue;
-      const Event* launch = launches.of(event);
-      const double begin_s = seconds_since(origin_ns, event.begin_ns);
-      kernels_.push_back({launch == nullptr ? begin_s : seconds_since(origin_ns, launch->begin_ns), begin_s,
-                          seconds_since(origin_ns, event.end_ns)});
+      kernels_.push_back({seconds_since(origin_ns, launches.time_ns(event)),
+                          seconds_since(origin_ns, event.begin_ns), seconds_since(origin_ns, event.end_ns)});
     }
-    std::ranges::sort(kernels_, {}, &Kernel::launched_s);
+    std::ranges::stable_sort(kernels_, {}, &Kernel::launched_s);
     double end_s = kNever;
     for (Kernel& kernel : kernels_) kernel.all_end_s = end_s = std::max(end_s, kernel.end_s);
   }
@@ -43,17 +46,10 @@ class DeviceTimeline {
       last_s = std::max(last_s, kernel->end_s);
     return last_s;
   }
-  /// The same of all that were launched before `host_s`.
+  /// The same of all that were launched before `host_s`, even before the trace.
   double last_end_before_s(double host_s) const {
     const auto after = first_from(host_s);
     return after == kernels_.begin() ? kNever : (after - 1)->all_end_s;
-  }
-  /// The first begin of those; infinity: there is none.
-  double first_begin_s(double from_s, double to_s) const {
-    double first_s = -kNever;
-    for (auto kernel = first_from(from_s); kernel != kernels_.end() && kernel->launched_s < to_s; ++kernel)
-      first_s = std::min(first_s, kernel->begin_s);
-    return first_s;
   }
 
  private:
@@ -74,24 +70,109 @@ bool is_work(const Event& event) {
          event.role != EventRole::kNote && event.role != EventRole::kCollective;
 }
 
+/// Operations in which a collective is issued. They may wait for it, so they are no computing; what they call
+/// is.
+std::set<const Event*> issuing(const KinetoTrace& trace) {
+  std::map<uint32_t, std::vector<const Event*>> open;
+  std::set<const Event*> found;
+  for (const Event& event : trace.events) {
+    if (event.kind != EventKind::kOperator) continue;
+    std::vector<const Event*>& around = open[event.track];
+    while (!around.empty() && around.back()->end_ns <= event.begin_ns) around.pop_back();
+    if (event.role == EventRole::kIssue) found.insert(around.begin(), around.end());
+    around.push_back(&event);
+  }
+  return found;
+}
+
 /// When the rank computes: kernels on a device, else operations on the threads that are no backend's.
 std::vector<Stretch> computing(const KinetoTrace& trace, int64_t origin_ns, bool on_device) {
   std::set<uint32_t> backends;
   for (const Event& event : trace.events) {
     if (event.role == EventRole::kCollective) backends.insert(event.track);
   }
+  const std::set<const Event*> waiting = on_device ? std::set<const Event*>() : issuing(trace);
   std::vector<Stretch> stretches;
   for (const Event& event : trace.events) {
-    const bool works = is_work(event) && !backends.contains(event.track);
+    const bool works = is_work(event) && !backends.contains(event.track) && !waiting.contains(&event);
     const bool kernel = event.kind == EventKind::kKernel && event.role != EventRole::kCommunication;
     if (on_device ? kernel : works)
       stretches.push_back({seconds_since(origin_ns, event.begin_ns), seconds_since(origin_ns, event.end_ns)});
   }
-  return merged(std::move(stretches), on_device ? 0 : kBetweenOperations);
+  return merged(std::move(stretches));
 }
 
-void append(std::vector<Stretch>& to, const std::vector<Stretch>& more) {
-  to.insert(to.end(), more.begin(), more.end());
+/// Without gaps that are Python's between two operations: short ones in which no collective ends.
+std::vector<Stretch> bridged(const std::vector<Stretch>& busy, const std::vector<Collective>& collectives) {
+  std::vector<double> ends_s;
+  for (const Collective& each : collectives) ends_s.push_back(each.ended_s);
+  std::ranges::sort(ends_s);
+  std::vector<Stretch> all;
+  for (const Stretch& each : busy) {
+    const bool near = !all.empty() && each.begin_s <= all.back().end_s + kBetweenOperations;
+    const auto ended = near ? std::ranges::lower_bound(ends_s, all.back().end_s) : ends_s.end();
+    if (near && (ended == ends_s.end() || *ended > each.begin_s)) {
+      all.back().end_s = each.end_s;
+    } else {
+      all.push_back(each);
+    }
+  }
+  return all;
+}
+
+/// When threads that compute wait for the device: in calls that synchronize, and in copies that do not return
+/// before they are done, until these begin.
+std::vector<Stretch> synchronizing(const KinetoTrace& trace, const Launches& launches, int64_t origin_ns) {
+  std::set<uint32_t> threads;
+  std::vector<Stretch> calls;
+  for (const Event& event : trace.events) {
+    if (is_work(event)) threads.insert(event.track);
+  }
+  const auto add = [&](const Event& call, int64_t end_ns) {
+    if (threads.contains(call.track) && end_ns > call.begin_ns)
+      calls.push_back({seconds_since(origin_ns, call.begin_ns), seconds_since(origin_ns, end_ns)});
+  };
+  for (const Event& event : trace.events) {
+    if (event.role == EventRole::kSynchronize) add(event, event.end_ns);
+    const Event* call = event.kind == EventKind::kCopy ? launches.of(event) : nullptr;
+    if (call != nullptr && call->end_ns >= event.end_ns) add(*call, event.begin_ns);
+  }
+  std::ranges::sort(calls, {}, &Stretch::begin_s);
+  return calls;
+}
+
+/// A phase of a step until the host was through it.
+struct HostPhase {
+  StepPhase phase = StepPhase::kOther;
+  double end_s = 0;
+};
+
+std::vector<HostPhase> host_phases(const StepMarks& step) {
+  std::vector<HostPhase> phases;
+  double at_s = step.begin_s;
+  const auto add = [&](StepPhase phase, double end_s) {
+    if (end_s > at_s) phases.push_back({phase, at_s = end_s});
+  };
+  auto update = step.updates.begin();
+  const auto add_updates = [&](double before_s) {
+    for (; update != step.updates.end() && update->begin_s < before_s; ++update) {
+      add(step.passes.empty() ? StepPhase::kInput : StepPhase::kOther, update->begin_s);
+      add(StepPhase::kOptimizer, update->end_s);
+    }
+  };
+  for (const Pass& pass : step.passes) {
+    add_updates(pass.input_s);
+    add(StepPhase::kOther, pass.begin_s);
+    add(StepPhase::kInput, pass.input_s);
+    add(StepPhase::kForward, pass.forward_s);
+    add(StepPhase::kBackward, pass.backward_s);
+  }
+  const bool updates = update != step.updates.end();
+  if (updates) add(step.passes.empty() ? StepPhase::kInput : StepPhase::kOther, update->begin_s);
+  // An optimizer that the trace does not name is all that follows.
+  add(updates || step.updates.empty() ? StepPhase::kOptimizer : StepPhase::kOther, step.updated_s);
+  add(StepPhase::kOther, step.end_s);
+  return phases;
 }
 
 class Stamper {
@@ -99,8 +180,10 @@ class Stamper {
   Stamper(const KinetoTrace& trace, int64_t origin_ns)
       : trace_(trace),
         origin_ns_(origin_ns),
-        device_(trace, origin_ns),
-        collectives_(collectives_of(trace, origin_ns)) {
+        launches_(trace),
+        device_(trace, launches_, origin_ns),
+        collectives_(collectives_of(trace, launches_, origin_ns)),
+        synchronizing_(synchronizing(trace, launches_, origin_ns)) {
     busy_ = computing(trace, origin_ns, on_device());
     std::vector<Stretch> communication;
     for (Collective& each : collectives_) {
@@ -110,26 +193,37 @@ class Stamper {
       if (on_device()) each.issued_s = std::min(each.begin_s, ready_s);
     }
     communication_ = merged(std::move(communication));
-    exposed_ = without(communication_, busy_);
-    if (!on_device())
-      std::erase_if(exposed_,
-                    [](const Stretch& each) { return each.end_s - each.begin_s < kBetweenOperations; });
+    exposed_ = without(communication_, on_device() ? busy_ : bridged(busy_, collectives_));
+    for (const Event& event : trace.events) {
+      if (event.kind == EventKind::kKernel)
+        kernels_s_.push_back(seconds_since(origin_ns, launches_.time_ns(event)));
+    }
+    std::ranges::sort(kernels_s_);
   }
 
   RankSteps stamp(int64_t past) {
     const TraceMarks marks = find_steps(trace_, origin_ns_);
     result_.evaluation_steps = marks.evaluation_steps;
     result_.incomplete_steps = marks.incomplete_steps;
-    result_.work = work();
-    std::map<size_t, int> passes;
+    result_.has_loader = marks.has_loader;
+    std::map<int, int> passes;
+    std::map<int64_t, int> samples;
+    double ended_host_s = kNever;
     for (const StepMarks& step : marks.steps) {
       if (step.index >= past) continue;
-      ++passes[step.passes.size()];
-      result_.batch = std::max(result_.batch, batch_of(step));
-      add(step);
+      ++passes[step.batches];
+      ++samples[step.samples];
+      add(step, step.begin_s == ended_host_s);
+      ended_host_s = step.end_s;
     }
-    result_.passes = static_cast<int>(
-        std::ranges::max_element(passes, {}, [](const auto& each) { return each.second; })->first);
+    const auto most = [](const auto& counts) {
+      return std::ranges::max_element(counts, {}, [](const auto& each) { return each.second; })->first;
+    };
+    if (!passes.empty()) {
+      result_.passes = most(passes);
+      result_.batch = most(samples);
+    }
+    leave_out_first(marks.first_is_certain);
     add_gradients(marks);
     return std::move(result_);
   }
@@ -137,110 +231,89 @@ class Stamper {
  private:
   bool on_device() const { return !device_.empty(); }
 
-  static int64_t batch_of(const StepMarks& step) {
-    int64_t sum = 0;
-    for (const Pass& pass : step.passes) sum += pass.batch;
-    return sum;
+  /// `follows`: it begins where the step before it ended.
+  void add(const StepMarks& marks, bool follows) {
+    RankStep added{.number = marks.number, .index = marks.index, .input_elements = marks.input_elements};
+    measure::StepStamps& step = added.stamps;
+    step.begin_s = marks.begin_s;
+    if (follows) {
+      step.begin_s = ended_s_;
+    } else {
+      step.begin_s = std::max(marks.begin_s, device_.last_end_before_s(marks.begin_s));
+    }
+    std::vector<measure::PhaseStretch> phases;
+    double at_s = step.begin_s, host_s = marks.begin_s;
+    for (const HostPhase& each : host_phases(marks)) {
+      // It ends when the host is through it, and the device with what was launched in it.
+      const double end_s = std::max({at_s, each.end_s, device_.last_end_s(host_s, each.end_s)});
+      if (end_s > at_s) phases.push_back({each.phase, at_s, end_s});
+      at_s = end_s;
+      host_s = each.end_s;
+    }
+    step.end_s = ended_s_ = at_s;
+    for (const measure::PhaseStretch& each : phases) add_cut(step.phases, each);
+    if (step.phases.empty()) return;
+    added.work = work_of(step, marks);
+    const auto first = std::ranges::lower_bound(collectives_, marks.begin_s, {}, &Collective::host_s);
+    for (auto each = first; each != collectives_.end() && each->host_s < marks.end_s; ++each) {
+      added.collectives.push_back(*each);
+      // The thread of Gloo may write the end when the update that waits for it has begun.
+      const double update_s = marks.updates.empty() ? marks.updated_s : marks.updates.back().begin_s;
+      if (!on_device() && each->kind == "all-reduce" && each->host_s < update_s)
+        added.collectives.back().ended_s = std::max(each->begin_s, std::min(each->ended_s, update_s));
+    }
+    result_.steps.push_back(std::move(added));
   }
 
-  results::RecordedWork work() const {
-    results::RecordedWork work{.on_device = on_device()};
-    work.window_s = seconds_since(trace_.events.front().begin_ns, last_end_ns());
-    work.communication_s = total_s(communication_);
-    work.exposed_s = total_s(exposed_);
-    work.compute_s = total_s(busy_);
-    std::set<uint32_t> threads;
-    for (const Event& event : trace_.events) {
-      if (is_work(event)) threads.insert(event.track);
-      work.kernels += event.kind == EventKind::kKernel ? 1 : 0;
+  /// Adds a phase without the stretches of exposed communication in it, and those.
+  void add_cut(std::vector<measure::PhaseStretch>& to, const measure::PhaseStretch& phase) const {
+    double at_s = phase.begin_s;
+    for (const Stretch& exposed : within(exposed_, phase.begin_s, phase.end_s)) {
+      if (exposed.begin_s > at_s) to.push_back({phase.phase, at_s, exposed.begin_s});
+      to.push_back({StepPhase::kExposed, exposed.begin_s, at_s = exposed.end_s});
     }
-    for (const Event& event : trace_.events) {
-      if (event.role != EventRole::kSynchronize || !threads.contains(event.track)) continue;
+    if (phase.end_s > at_s) to.push_back({phase.phase, at_s, phase.end_s});
+  }
+
+  results::RecordedWork work_of(const measure::StepStamps& step, const StepMarks& marks) const {
+    const auto in_step_s = [&](const std::vector<Stretch>& all) {
+      return total_s(within(all, step.begin_s, step.end_s));
+    };
+    results::RecordedWork work{.on_device = on_device()};
+    work.window_s = step.end_s - step.begin_s;
+    work.communication_s = in_step_s(communication_);
+    work.exposed_s = in_step_s(exposed_);
+    work.compute_s = in_step_s(busy_);
+    work.kernels = static_cast<int>(std::ranges::lower_bound(kernels_s_, marks.end_s) -
+                                    std::ranges::lower_bound(kernels_s_, marks.begin_s));
+    // What waits for a collective is that collective's.
+    const auto first = std::ranges::lower_bound(synchronizing_, marks.begin_s, {}, &Stretch::begin_s);
+    for (auto call = first; call != synchronizing_.end() && call->begin_s < marks.end_s; ++call) {
       ++work.synchronizations;
-      work.synchronized_s += seconds_since(event.begin_ns, event.end_ns);
+      work.synchronized_s += total_s(without({{call->begin_s, std::min(call->end_s, marks.end_s)}},
+                                             within(communication_, call->begin_s, call->end_s)));
     }
     return work;
   }
-  int64_t last_end_ns() const { return std::ranges::max(trace_.events, {}, &Event::end_ns).end_ns; }
 
-  void add(const StepMarks& marks) {
-    measure::StepStamps step;
-    step.begin_s = marks.begin_s;
-    if (on_device()) {
-      const double idle_s = device_.last_end_s(ended_host_s_, marks.begin_s);
-      if (const double from_s = std::max(idle_s, ended_s_); from_s != kNever) step.begin_s = from_s;
-    }
-    double began_s = step.begin_s;
-    const double update_s = marks.updates.empty() ? marks.updated_s : marks.updates.front().begin_s;
-    for (const Pass& pass : marks.passes) {
-      if (&pass != &marks.passes.front()) {
-        // All-reduces of an earlier micro-batch, which no_sync() would leave out.
-        const double all_s = last_collective_end_s(began_host_s_, pass.begin_s);
-        step.backward_s = std::max(step.backward_s, on_device() ? all_s : std::min(all_s, pass.begin_s));
-        append(step.communicating, within(exposed_, step.input_s, step.backward_s));
-        step.add_earlier_micro_batch(began_s);
-        began_s = step.backward_s;
-      }
-      set_pass(step, pass, began_s);
-      began_host_s_ = pass.begin_s;
-    }
-    const double ended_s =
-        last_collective_end_s(began_host_s_, marks.updates.size() == 1 ? update_s : marks.updated_s);
-    const double applied_s =
-        on_device() ? device_end_s(began_host_s_, marks.updated_s, step.backward_s) : marks.updated_s;
-    step.applied_s = std::max(applied_s, step.backward_s);
-    const double last_update_s = marks.updates.empty() ? marks.updated_s : marks.updates.back().begin_s;
-    const double waits_until_s = on_device() ? step.applied_s : last_update_s;
-    step.combined_s = std::clamp(ended_s, step.backward_s, std::max(step.backward_s, waits_until_s));
-    if (!on_device()) {
-      for (size_t i = 0; i + 1 < marks.updates.size(); ++i) step.applying.push_back(marks.updates[i]);
-    }
-    step.end_s = on_device() ? device_end_s(marks.updated_s, marks.end_s, step.applied_s)
-                             : std::max(marks.end_s, step.applied_s);
-    append(step.communicating, within(exposed_, began_s, step.backward_s));
-    append(step.communicating, within(exposed_, step.combined_s, step.end_s));
-    ended_s_ = step.end_s;
-    ended_host_s_ = marks.end_s;
-    add_collectives(step, marks);
-  }
-
-  /// Phases of one micro-batch that began at `began_s`.
-  void set_pass(measure::StepStamps& step, const Pass& pass, double began_s) {
-    if (!on_device()) {
-      step.input_s = std::max(pass.input_s, began_s);
-      step.forward_s = std::max(pass.forward_s, step.input_s);
-      step.backward_s = std::max(pass.backward_s, step.forward_s);
-      return;
-    }
-    // The device waits for the batch only where it has nothing left to do.
-    const double first_s = device_.first_begin_s(pass.input_s, pass.backward_s);
-    step.input_s = std::clamp(pass.input_s, began_s, std::max(began_s, first_s));
-    step.forward_s = device_end_s(pass.input_s, pass.forward_s, step.input_s);
-    step.backward_s = device_end_s(pass.forward_s, pass.backward_s, step.forward_s);
-  }
-
-  /// End of what was launched in [from_s, to_s) on the host, at least `least_s`.
-  double device_end_s(double from_s, double to_s, double least_s) const {
-    return std::max(least_s, device_.last_end_s(from_s, to_s));
-  }
-
-  /// Of the collectives that were issued in [from_s, to_s) on the host.
-  double last_collective_end_s(double from_s, double to_s) const {
-    double last_s = kNever;
-    const auto first = std::ranges::lower_bound(collectives_, from_s, {}, &Collective::host_s);
-    for (auto each = first; each != collectives_.end() && each->host_s < to_s; ++each)
-      last_s = std::max(last_s, each->ended_s);
-    return last_s;
-  }
-
-  void add_collectives(measure::StepStamps step, const StepMarks& marks) {
-    std::vector<Collective>& own = result_.collectives.emplace_back();
-    const auto first = std::ranges::lower_bound(collectives_, marks.begin_s, {}, &Collective::host_s);
-    for (auto each = first; each != collectives_.end() && each->host_s < marks.end_s; ++each)
-      own.push_back(*each);
-    result_.numbers.push_back(marks.number);
-    result_.indexes.push_back(marks.index);
-    result_.stamps.steps.push_back(std::move(step));
+  /// Leaves out a first step that began elsewhere, or that has the start of something in it.
+  void leave_out_first(bool is_certain) {
+    const std::vector<RankStep>& steps = result_.steps;
+    if (steps.size() < 2) return;
+    const auto time_s = [](const RankStep& step) { return step.stamps.end_s - step.stamps.begin_s; };
+    std::vector<double> others_s;
+    for (const RankStep& step : std::span(steps).subspan(1)) others_s.push_back(time_s(step));
+    const double first_s = time_s(steps.front()), usual_s = measure::median_of(others_s);
+    const auto [shortest_s, longest_s] = std::ranges::minmax(others_s);
+    const double unusual_s = longest_s + std::max(0.1 * usual_s, longest_s - shortest_s);
+    if (is_certain && (steps.size() < 4 || first_s <= unusual_s)) return;
+    ++result_.incomplete_steps;
+    result_.notes.push_back(
+        is_certain ? fmt::format("The first step takes {:.4g} ms, the others {:.4g} ms: it has the start of "
+                                 "something in it, and is left out.",
+                                 1e3 * first_s, 1e3 * usual_s)
+                   : "The first step is left out: nothing tells where it begins.");
+    result_.steps.erase(result_.steps.begin());
   }
 
   /// Means over the steps with the most common number of gradients, of their last passes.
@@ -252,22 +325,24 @@ class Stamper {
     std::vector<std::vector<results::RecordedGradient>> by_step;
     std::map<size_t, int> counts;
     for (const StepMarks& step : marks.steps) {
+      if (step.passes.empty()) continue;
       auto& gradients = by_step.emplace_back();
       const Pass& pass = step.passes.back();
-      measure::StepStamps stamps;
-      set_pass(stamps, pass, kNever);
-      const double forward_s = on_device() ? stamps.forward_s : pass.forward_s;
-      double from_host_s = pass.forward_s, ended_s = forward_s;
+      double from_host_s = pass.forward_s, ended_s = pass.forward_s;
+      if (on_device()) ended_s = std::max(pass.input_s, device_.last_end_s(pass.input_s, pass.forward_s));
+      const double forward_s = ended_s;
       const auto seconds = [&](int64_t time_ns) { return seconds_since(origin_ns_, time_ns); };
       const auto first = std::ranges::lower_bound(
           all, pass.forward_s, {}, [&](const Event* event) { return seconds(event->begin_ns); });
       for (auto event = first; event != all.end() && seconds((*event)->end_ns) <= pass.backward_s; ++event) {
         const double host_s = seconds((*event)->end_ns);
-        ended_s = on_device() ? device_end_s(std::exchange(from_host_s, host_s), host_s, ended_s) : host_s;
+        const double from_s = std::exchange(from_host_s, host_s);
+        ended_s = on_device() ? std::max(ended_s, device_.last_end_s(from_s, host_s)) : host_s;
         gradients.push_back({trace_.details_of(**event)->elements, ended_s - forward_s});
       }
       ++counts[gradients.size()];
     }
+    if (counts.empty()) return;
     const size_t usual =
         std::ranges::max_element(counts, {}, [](const auto& each) { return each.second; })->first;
     result_.gradients.resize(usual);
@@ -282,13 +357,14 @@ class Stamper {
 
   const KinetoTrace& trace_;
   int64_t origin_ns_;
+  Launches launches_;
   DeviceTimeline device_;
   std::vector<Collective> collectives_;
-  std::vector<Stretch> busy_, communication_, exposed_;
-  /// Begin of the micro-batch on the host; the end of the step before, and that on the host.
-  double began_host_s_ = kNever;
+  std::vector<Stretch> synchronizing_, busy_, communication_, exposed_;
+  /// Launches of all kernels on the host, in order.
+  std::vector<double> kernels_s_;
+  /// The step before.
   double ended_s_ = kNever;
-  double ended_host_s_ = kNever;
   RankSteps result_;
 };
 
@@ -298,13 +374,13 @@ RankSteps stamp_steps(const KinetoTrace& trace, int64_t origin_ns, int64_t past)
   return Stamper(trace, origin_ns).stamp(past);
 }
 
-std::vector<measure::KernelSpan> events_within(const std::vector<measure::StepStamps>& steps,
-                                               const KinetoTrace& trace, int64_t origin_ns, size_t most) {
+std::vector<measure::KernelSpan> events_within(const std::vector<RankStep>& steps, const KinetoTrace& trace,
+                                               int64_t origin_ns, size_t most) {
   std::vector<measure::KernelSpan> spans;
   for (const Event& event : trace.events) {
     const double begin_s = seconds_since(origin_ns, event.begin_ns);
-    if (begin_s < steps.front().begin_s) continue;
-    if (begin_s >= steps.back().end_s || spans.size() == most) break;
+    if (begin_s < steps.front().stamps.begin_s) continue;
+    if (begin_s >= steps.back().stamps.end_s || spans.size() == most) break;
     spans.push_back({trace.name_of(event), begin_s, seconds_since(origin_ns, event.end_ns), event.track});
   }
   return spans;

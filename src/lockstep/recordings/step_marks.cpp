@@ -116,11 +116,14 @@ class StepFinder {
     return begin_ns;
   }
 
-  /// An update's own work: it may call a closure with forward and backward.
+  /// An update's own work: it may call a closure with forward and backward. Where it calls it several times,
+  /// as LBFGS does, all of the call is its own.
   Stretch work_of(const Event& update) const {
     int64_t begin_ns = update.begin_ns;
     const auto [first, last] = beginning_in(backward_, update.begin_ns, update.end_ns);
-    for (auto node = first; node != last; ++node) begin_ns = std::max(begin_ns, (*node)->end_ns);
+    if (passes_in(update.begin_ns, update.end_ns).size() < 2) {
+      for (auto node = first; node != last; ++node) begin_ns = std::max(begin_ns, (*node)->end_ns);
+    }
     return {seconds(std::min(begin_ns, update.end_ns)), seconds(update.end_ns)};
   }
 
@@ -144,6 +147,10 @@ class StepFinder {
   void add_updates() {
     int64_t begin_ns = first_ns();
     bool certain = false;
+    if (!numbered_.empty() && numbered_.front()->begin_ns < updates_.front()->begin_ns) {
+      begin_ns = numbered_.front()->begin_ns;
+      certain = true;
+    }
     std::vector<Stretch> calls;
     for (size_t i = 0; i < updates_.size(); ++i) {
       const Event& update = *updates_[i];
@@ -180,28 +187,48 @@ class StepFinder {
     std::ranges::stable_sort(batch_marks_, {}, &Event::begin_ns);
   }
 
-  /// Begins of batches: at every next of a loader that follows a forward pass; at a forward pass that follows
-  /// a backward one, without a loader or where it was asked for several batches before; and at the begin of
-  /// the step.
-  std::vector<int64_t> batches_in(int64_t begin_ns, int64_t end_ns) const {
+  /// Begins of passes, and which of them begin a batch: at every next of a loader that follows a forward
+  /// pass, at a forward pass that follows a backward one, and at the begin of the step. A batch begins with
+  /// every next, or with a forward pass where there is no loader or it was asked for several batches before.
+  std::vector<std::pair<int64_t, bool>> begins_in(int64_t begin_ns, int64_t end_ns) const {
     const auto [first, last] = beginning_in(batch_marks_, begin_ns, end_ns);
-    std::vector<int64_t> begins{begin_ns};
-    int64_t fetched = 0;
+    std::vector<std::pair<int64_t, bool>> begins{{begin_ns, true}};
+    int64_t fetched = 0, batch_ns = begin_ns;
     bool has_forward = false;
     for (auto mark = first; mark != last; ++mark) {
       const int64_t at_ns = (*mark)->begin_ns;
       const bool loads = (*mark)->role == EventRole::kLoader;
       // What precedes the first batch belongs to it, as do loaders that are asked one after the other.
-      const bool worked = loads ? has_forward : worked_before(**mark, begins.back(), fetched);
-      if (worked) begins.push_back(at_ns);
+      const bool next = loads ? has_forward : worked_before(**mark, batch_ns, fetched);
+      if (next || (!loads && any_in(backward_, begins.back().first, at_ns))) begins.emplace_back(at_ns, next);
+      if (next) batch_ns = at_ns;
       if (loads) {
         ++fetched;
-      } else if (fetched > 0 && (worked || !has_forward)) {
+      } else if (fetched > 0 && (next || !has_forward)) {
         --fetched;
       }
       has_forward = !loads;
     }
     return begins;
+  }
+
+  /// The passes in a stretch of time; where a loader is in use, those before the first count as evaluation in
+  /// `evaluated`.
+  std::vector<Pass> passes_in(int64_t begin_ns, int64_t end_ns, int* evaluated = nullptr) const {
+    std::vector<Pass> passes;
+    std::vector<std::pair<int64_t, bool>> begins = begins_in(begin_ns, end_ns);
+    begins.emplace_back(end_ns, true);
+    for (size_t i = 0; i + 1 < begins.size(); ++i) {
+      const int64_t from_ns = begins[i].first, to_ns = begins[i + 1].first;
+      if (auto pass = pass_of(from_ns, to_ns)) {
+        pass->begins_batch = begins[i].second;
+        passes.push_back(*pass);
+      } else if (evaluated != nullptr && marks_.has_loader && passes.empty() &&
+                 any_in(forwards_, from_ns, to_ns)) {
+        ++*evaluated;
+      }
+    }
+    return passes;
   }
 
   /// Whether the batch that began at `begin_ns` was through its backward pass before a forward pass.
@@ -233,28 +260,28 @@ class StepFinder {
                    .end_s = seconds(end_ns),
                    .updates = std::move(updates),
                    .index = ended_++};
-    std::vector<int64_t> begins = batches_in(begin_ns, end_ns);
-    begins.push_back(end_ns);
-    for (size_t i = 0; i + 1 < begins.size(); ++i) {
-      const auto pass = pass_of(begins[i], begins[i + 1]);
-      if (pass) {
-        if (step.passes.empty()) step.begin_s = pass->begin_s;
-        step.passes.push_back(*pass);
-      } else if (marks_.has_loader && step.passes.empty() && any_in(forwards_, begins[i], begins[i + 1])) {
-        ++marks_.evaluation_steps;
-      }
-    }
+    step.passes = passes_in(begin_ns, end_ns, &marks_.evaluation_steps);
     if (step.passes.empty()) {
       if (step.updates.empty() && !marks_.has_loader) ++marks_.evaluation_steps;
       if (!step.updates.empty()) ++marks_.incomplete_steps;
       return;
     }
+    step.begin_s = step.passes.front().begin_s;
+    for (const Pass& pass : step.passes) {
+      if (!pass.begins_batch) continue;
+      ++step.batches;
+      step.samples += pass.batch;
+      step.input_elements += pass.input_elements;
+    }
+    const bool loaded = marks_.has_loader && any_in(loaders_, begin_ns, end_ns);
     const Pass& first = step.passes.front();
-    const bool no_input = marks_.has_loader && !any_in(loaders_, begin_ns, end_ns);
-    if (!certain && (no_input || first.forward_s <= first.input_s)) {
+    if (!certain && (marks_.has_loader != loaded || first.forward_s <= first.input_s)) {
       ++marks_.incomplete_steps;
       return;
     }
+    // The recorder begins its trace where a step begins.
+    if (!certain && !loaded && ends_.empty()) marks_.first_is_certain = false;
+    if (!step.updates.empty() && step.updates.back().begin_s < first.forward_s) step.passes.clear();
     const auto [one, past] = beginning_in(ends_.empty() ? numbered_ : ends_, INT64_MIN, end_ns);
     if (one != past) step.number = number_of(trace_.name_of(**(past - 1)));
     marks_.steps.push_back(std::move(step));
@@ -280,7 +307,9 @@ class StepFinder {
               .backward_s = seconds(gradient_ns >= 0 ? gradient_ns : node_ns)};
     for (auto layer = operation; layer != past && pass.batch == 0; ++layer) {
       const Details* details = (*layer)->role == EventRole::kLayer ? trace_.details_of(**layer) : nullptr;
-      if (details != nullptr) pass.batch = details->batch;
+      if (details == nullptr) continue;
+      pass.batch = details->batch;
+      pass.input_elements = details->elements;
     }
     return pass;
   }

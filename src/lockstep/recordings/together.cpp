@@ -40,22 +40,23 @@ bool waits_for_all(const std::string& kind) {
 
 /// Number of steps by which `other` is ahead of `first`: its step i + shift is the step i of `first`.
 std::ptrdiff_t shift_of(const RankSteps& first, const RankSteps& other) {
-  for (size_t i = 0; i < first.numbers.size(); ++i) {
-    if (first.numbers[i] < 0) break;
-    const auto same = std::ranges::find(other.numbers, first.numbers[i]);
-    if (same != other.numbers.end()) return (same - other.numbers.begin()) - static_cast<std::ptrdiff_t>(i);
+  for (size_t i = 0; i < first.steps.size(); ++i) {
+    if (first.steps[i].number < 0) break;
+    const auto same = std::ranges::find(other.steps, first.steps[i].number, &RankStep::number);
+    if (same != other.steps.end()) return (same - other.steps.begin()) - static_cast<std::ptrdiff_t>(i);
   }
   const auto is_numbered = [](const RankSteps& rank) {
-    return std::ranges::none_of(rank.numbers, [](int64_t number) { return number < 0; });
+    return std::ranges::none_of(
+        rank.steps, [](int64_t number) { return number < 0; }, &RankStep::number);
   };
   if (is_numbered(first) && is_numbered(other)) refuse_disjoint();
   // Coupled ranks end a step at about the same time.
   std::vector<double> distances_s;
   const auto ends = [](const RankSteps& rank, std::ptrdiff_t i) {
-    return rank.stamps.steps[static_cast<size_t>(i)].end_s;
+    return rank.steps[static_cast<size_t>(i)].stamps.end_s;
   };
-  const auto count = static_cast<std::ptrdiff_t>(first.stamps.steps.size()),
-             others = static_cast<std::ptrdiff_t>(other.stamps.steps.size());
+  const auto count = static_cast<std::ptrdiff_t>(first.steps.size()),
+             others = static_cast<std::ptrdiff_t>(other.steps.size());
   std::ptrdiff_t best = 0;
   double least_s = std::numeric_limits<double>::infinity();
   for (std::ptrdiff_t shift = 1 - count; shift < others; ++shift) {
@@ -75,25 +76,26 @@ std::ptrdiff_t shift_of(const RankSteps& first, const RankSteps& other) {
 /// Cuts all ranks to the steps that every one has; returns how many steps were left out at most.
 int align(std::vector<PlacedSteps>& ranks) {
   std::vector<std::ptrdiff_t> shifts{0};
-  for (size_t i = 1; i < ranks.size(); ++i) shifts.push_back(shift_of(ranks.front().steps, ranks[i].steps));
+  const bool coupled = std::ranges::any_of(ranks, [](const PlacedSteps& rank) {
+    return std::ranges::any_of(rank.steps.steps,
+                               [](const RankStep& step) { return !step.collectives.empty(); });
+  });
+  for (size_t i = 1; i < ranks.size(); ++i)
+    shifts.push_back(coupled ? shift_of(ranks.front().steps, ranks[i].steps) : 0);
   std::ptrdiff_t first = std::numeric_limits<std::ptrdiff_t>::min(),
                  last = std::numeric_limits<std::ptrdiff_t>::max();
   size_t most = 0;
   for (size_t i = 0; i < ranks.size(); ++i) {
-    const auto count = static_cast<std::ptrdiff_t>(ranks[i].steps.stamps.steps.size());
+    const auto count = static_cast<std::ptrdiff_t>(ranks[i].steps.steps.size());
     first = std::max(first, -shifts[i]);
     last = std::min(last, count - shifts[i]);
     most = std::max(most, static_cast<size_t>(count));
   }
   if (first >= last) refuse_disjoint();
   for (size_t i = 0; i < ranks.size(); ++i) {
-    const auto cut = [&](auto& list) {
-      list.erase(list.begin() + (last + shifts[i]), list.end());
-      list.erase(list.begin(), list.begin() + (first + shifts[i]));
-    };
-    cut(ranks[i].steps.stamps.steps);
-    cut(ranks[i].steps.collectives);
-    cut(ranks[i].steps.numbers);
+    std::vector<RankStep>& steps = ranks[i].steps.steps;
+    steps.erase(steps.begin() + (last + shifts[i]), steps.end());
+    steps.erase(steps.begin(), steps.begin() + (first + shifts[i]));
   }
   return static_cast<int>(most - static_cast<size_t>(last - first));
 }
@@ -123,10 +125,10 @@ struct Bounds {
 
 Bounds bounds_of(const RankSteps& first, const RankSteps& other) {
   Bounds bounds;
-  for (size_t step = 0; step < first.collectives.size(); ++step) {
-    for (size_t i = 0; i < first.collectives[step].size(); ++i) {
-      const Collective& a = first.collectives[step][i];
-      const Collective& b = other.collectives[step][i];
+  for (size_t step = 0; step < first.steps.size(); ++step) {
+    for (size_t i = 0; i < first.steps[step].collectives.size(); ++i) {
+      const Collective& a = first.steps[step].collectives[i];
+      const Collective& b = other.steps[step].collectives[i];
       if (!waits_for_all(a.kind)) continue;
       bounds.low_s = std::max(bounds.low_s, b.begin_s - a.ended_s);
       bounds.high_s = std::min(bounds.high_s, b.ended_s - a.begin_s);
@@ -139,9 +141,9 @@ std::vector<results::RecordedGroup> groups_of(const std::vector<PlacedSteps>& ra
   std::map<std::pair<std::string, std::string>, std::map<std::string, size_t>> counts;
   size_t steps = 0;
   for (const PlacedSteps& rank : ranks) {
-    for (const auto& step : rank.steps.collectives) {
+    for (const RankStep& step : rank.steps.steps) {
       ++steps;
-      for (const Collective& each : step) ++counts[{each.group, each.group_ranks}][each.kind];
+      for (const Collective& each : step.collectives) ++counts[{each.group, each.group_ranks}][each.kind];
     }
   }
   std::vector<results::RecordedGroup> groups;
@@ -165,9 +167,9 @@ class Together {
     job_.irregular = align(ranks_);
     job_.groups = groups_of(ranks_);
     for (PlacedSteps& rank : ranks_) {
-      for (auto& step : rank.steps.collectives) {
+      for (RankStep& step : rank.steps.steps) {
         left_out_ += static_cast<size_t>(
-            std::erase_if(step, [&](const Collective& each) { return !involves(each, ranks_); }));
+            std::erase_if(step.collectives, [&](const Collective& each) { return !involves(each, ranks_); }));
       }
     }
     leave_out_irregular_steps();
@@ -182,14 +184,14 @@ class Together {
 
  private:
   void leave_out_irregular_steps() {
-    const RankSteps& first = ranks_.front().steps;
+    const std::vector<RankStep>& first = ranks_.front().steps.steps;
     std::map<Signature, int> counts;
-    for (const auto& step : first.collectives) ++counts[signature_of(step)];
+    for (const RankStep& step : first) ++counts[signature_of(step.collectives)];
     usual_ = std::ranges::max_element(counts, {}, [](const auto& each) { return each.second; })->first;
-    std::vector<bool> regular(first.collectives.size(), true);
+    std::vector<bool> regular(first.size(), true);
     for (PlacedSteps& rank : ranks_) {
       for (size_t i = 0; i < regular.size(); ++i) {
-        if (!reduce_to(rank.steps.collectives[i], usual_)) regular[i] = false;
+        if (!reduce_to(rank.steps.steps[i].collectives, usual_)) regular[i] = false;
       }
     }
     for (size_t i = 0; i < regular.size(); ++i) regular[i] = regular[i] && same_sizes(i);
@@ -198,28 +200,24 @@ class Together {
       // Ranks that do other things, as stages of a pipeline do, and steps that are never alike.
       usual_.clear();
       for (PlacedSteps& rank : ranks_)
-        std::ranges::for_each(rank.steps.collectives, [](auto& step) { step.clear(); });
+        std::ranges::for_each(rank.steps.steps, [](RankStep& step) { step.collectives.clear(); });
       job_.notes.emplace_back(
           "Steps or ranks differ in their collectives: waiting for other ranks is part of transfer.");
       return;
     }
     job_.irregular += static_cast<int>(regular.size()) - static_cast<int>(kept);
     for (PlacedSteps& rank : ranks_) {
-      const auto keep = [&](auto& list) {
-        size_t index = 0;
-        std::erase_if(list, [&](const auto&) { return !regular[index++]; });
-      };
-      keep(rank.steps.stamps.steps);
-      keep(rank.steps.collectives);
+      size_t index = 0;
+      std::erase_if(rank.steps.steps, [&](const RankStep&) { return !regular[index++]; });
     }
   }
 
   /// Whether all ranks sum up as many bytes in each collective of a step.
   bool same_sizes(size_t step) const {
-    const std::vector<Collective>& first = ranks_.front().steps.collectives[step];
+    const std::vector<Collective>& first = ranks_.front().steps.steps[step].collectives;
     for (const PlacedSteps& rank : ranks_) {
       for (size_t i = 0; i < first.size(); ++i) {
-        const int64_t own = rank.steps.collectives[step][i].bytes;
+        const int64_t own = rank.steps.steps[step].collectives[i].bytes;
         if (first[i].kind == "all-reduce" && own > 0 && first[i].bytes > 0 && own != first[i].bytes)
           return false;
       }
@@ -230,6 +228,7 @@ class Together {
   void compare_clocks() {
     bool assumed = false;
     for (PlacedSteps& rank : ranks_) {
+      measure::RankStamps& stamps = job_.ranks.emplace_back();
       if (&rank == &ranks_.front()) continue;
       const std::string& host = ranks_.front().host;
       const bool known = !host.empty() && !rank.host.empty();
@@ -238,8 +237,8 @@ class Together {
       if (!known && bounds.low_s <= 0 && bounds.high_s >= 0) {
         assumed = true;
       } else if (std::isfinite(bounds.low_s)) {
-        rank.steps.stamps.clock_offset_s = (bounds.low_s + bounds.high_s) / 2;
-        rank.steps.stamps.clock_error_s = std::abs(bounds.high_s - bounds.low_s) / 2;
+        stamps.clock_offset_s = (bounds.low_s + bounds.high_s) / 2;
+        stamps.clock_error_s = std::abs(bounds.high_s - bounds.low_s) / 2;
       } else {
         job_.notes.push_back(fmt::format("The clock of rank {} could not be compared with rank {}'s.",
                                          rank.rank, ranks_.front().rank));
@@ -253,17 +252,23 @@ class Together {
 
   void stamp_collectives() {
     for (size_t i = 0; i < usual_.size(); ++i) {
-      int64_t bytes = 0;
-      for (const auto& step : ranks_.front().steps.collectives) bytes = std::max(bytes, step[i].bytes);
-      job_.collectives.push_back({usual_[i].first, usual_[i].second, bytes});
-    }
-    for (PlacedSteps& rank : ranks_) {
-      auto& steps = rank.steps.stamps.steps;
-      for (size_t i = 0; i < steps.size(); ++i) {
-        for (const Collective& each : rank.steps.collectives[i])
-          steps[i].collectives.push_back({each.bytes, each.issued_s, each.ended_s, each.lane});
+      results::RecordedCollective& collective =
+          job_.collectives.emplace_back(results::RecordedCollective{usual_[i].first, usual_[i].second});
+      for (const RankStep& step : ranks_.front().steps.steps) {
+        collective.bytes = std::max(collective.bytes, step.collectives[i].bytes);
+        collective.element_bytes = std::max(collective.element_bytes, step.collectives[i].element_bytes);
       }
-      job_.ranks.push_back(std::move(rank.steps.stamps));
+    }
+    for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+      std::vector<int64_t>& elements = job_.input_elements.emplace_back();
+      results::RecordedWork& work = job_.work.emplace_back();
+      for (RankStep& step : ranks_[rank].steps.steps) {
+        for (const Collective& each : step.collectives)
+          step.stamps.collectives.push_back({each.bytes, each.issued_s, each.ended_s, each.lane});
+        elements.push_back(step.input_elements);
+        work.add(step.work);
+        job_.ranks[rank].steps.push_back(std::move(step.stamps));
+      }
     }
   }
 

@@ -10,16 +10,18 @@
 
 namespace lockstep::results {
 
-/// Work of one rank in the profiler's window, as unions of times, in seconds.
+/// Work of one rank in the steps that phases rest on, as unions of times, in seconds.
 struct RecordedWork {
   /// By the device's kernels; otherwise by operations on the host.
   bool on_device = false;
+  /// The steps.
   double window_s = 0;
   double communication_s = 0;
   /// Communication while nothing computes.
   double exposed_s = 0;
   double compute_s = 0;
-  /// Calls in which the training's threads wait for the device, and their time. A backend's do not count.
+  /// Calls in which the training's threads wait for the device, copies that block included, and their time
+  /// without that in which a collective runs. A backend's do not count.
   int synchronizations = 0;
   double synchronized_s = 0;
   /// Launched on the device.
@@ -27,6 +29,17 @@ struct RecordedWork {
 
   LOCKSTEP_DESCRIBE(kOptional, on_device, window_s, communication_s, exposed_s, compute_s, synchronizations,
                     synchronized_s, kernels)
+
+  void add(const RecordedWork& step) {
+    on_device = step.on_device;
+    window_s += step.window_s;
+    communication_s += step.communication_s;
+    exposed_s += step.exposed_s;
+    compute_s += step.compute_s;
+    synchronizations += step.synchronizations;
+    synchronized_s += step.synchronized_s;
+    kernels += step.kernels;
+  }
 };
 
 /// One collective of every step, in the order of the breakdown's buckets.
@@ -35,9 +48,12 @@ struct RecordedCollective {
   std::string kind;
   /// Name of the process group; empty: the trace does not say.
   std::string group;
+  /// 0: the trace does not say.
   int64_t bytes = 0;
+  /// Of one element; 0: the trace does not say.
+  int element_bytes = 0;
 
-  LOCKSTEP_DESCRIBE(kOptional, kind, group, bytes)
+  LOCKSTEP_DESCRIBE(kOptional, kind, group, bytes, element_bytes)
 };
 
 /// A process group, or the collectives of the trace that belong to it.
@@ -113,6 +129,8 @@ struct Recorded {
   int skipped_updates = 0;
   /// Ends of all ranks in order, those that ended early first; empty: all finished after as many steps.
   std::vector<RecordedEnd> ends;
+  /// [rank][step of the breakdown]: elements of the first layer's input; 0: the trace does not say.
+  std::vector<std::vector<int64_t>> input_elements;
   std::vector<RecordedWork> work;
   std::vector<RecordedGroup> groups;
   std::vector<RecordedCollective> collectives;
@@ -123,7 +141,7 @@ struct Recorded {
   LOCKSTEP_DESCRIBE(kOptional, by, ranks, rates_outside, steps, evaluation_steps, incomplete_steps,
                     irregular_steps, window_cost, window_cost_interval, window_at, window_steps, batches,
                     samples_per_step, threads, cores, host_cores, precision, has_hook, has_loader,
-                    skipped_updates, ends, work, groups, collectives, gradients, notes)
+                    skipped_updates, ends, input_elements, work, groups, collectives, gradients, notes)
 };
 
 }  // namespace lockstep::results
