@@ -51,6 +51,13 @@ class DeviceTimeline {
     const auto after = first_from(host_s);
     return after == kernels_.begin() ? kNever : (after - 1)->all_end_s;
   }
+  /// The first begin of those that were launched in [from_s, to_s) on the host; infinity: there is none.
+  double first_begin_s(double from_s, double to_s) const {
+    double first_s = -kNever;
+    for (auto kernel = first_from(from_s); kernel != kernels_.end() && kernel->launched_s < to_s; ++kernel)
+      first_s = std::min(first_s, kernel->begin_s);
+    return first_s;
+  }
 
  private:
   struct Kernel {
@@ -244,8 +251,10 @@ class Stamper {
     std::vector<measure::PhaseStretch> phases;
     double at_s = step.begin_s, host_s = marks.begin_s;
     for (const HostPhase& each : host_phases(marks)) {
-      // It ends when the host is through it, and the device with what was launched in it.
-      const double end_s = std::max({at_s, each.end_s, device_.last_end_s(host_s, each.end_s)});
+      // It ends when the host is through it, and the device with what was launched in it; clocks of host and
+      // device may differ, but what follows has not begun.
+      const double through_s = std::min(each.end_s, device_.first_begin_s(each.end_s, marks.end_s));
+      const double end_s = std::max({at_s, through_s, device_.last_end_s(host_s, each.end_s)});
       if (end_s > at_s) phases.push_back({each.phase, at_s, end_s});
       at_s = end_s;
       host_s = each.end_s;
