@@ -49,6 +49,24 @@ std::string most_common(const std::vector<std::string>& texts) {
              : std::ranges::max_element(counts, {}, [](const auto& each) { return each.second; })->first;
 }
 
+/// Throws Error where the phases of a rank are not its steps, or its exposed communication is not that of its
+/// trace: then a reader would be told what did not happen.
+void check_sums(const measure::Breakdown& breakdown, const std::vector<results::RecordedWork>& work,
+                int world) {
+  for (size_t i = 0; i < work.size(); ++i) {
+    const measure::PhaseTimes& mean = breakdown.ranks[i].mean;
+    const double steps = breakdown.steps, exposed_s = work[i].exposed_s / steps;
+    const double sum_s =
+        mean.input_s + mean.forward_s + mean.backward_s + mean.exposed_s() + mean.optimizer_s + mean.other_s;
+    const bool fits = std::abs(sum_s - work[i].window_s / steps) <= 1e-3 * mean.step_s;
+    if (fits && (world == 1 || std::abs(mean.exposed_s() - exposed_s) <= 0.01 * exposed_s + 1e-9)) continue;
+    throw Error(fmt::format("the phases of a rank sum to {:.6g} s of {:.6g} s, its exposed communication to "
+                            "{:.6g} s of {:.6g} s: the trace is read wrongly",
+                            sum_s, work[i].window_s / steps, mean.exposed_s(), exposed_s),
+                "This is a fault of lockstep's: report it with the trace.");
+  }
+}
+
 class Importer {
  public:
   explicit Importer(const ImportOptions& options) : options_(options) {}
@@ -95,10 +113,10 @@ class Importer {
         check_new(known, member.rank);
         continue;
       }
-      if (options_.progress) options_.progress(member.trace.string());
-      const KinetoTrace trace = read_kineto_trace(member.trace);
+      if (options_.progress) options_.progress(member.name().string());
+      const KinetoTrace trace = read_kineto_trace(member.trace, member.inside);
       if (trace.events.empty())
-        throw Error(fmt::format("'{}' holds no events of a training", member.trace.string()),
+        throw Error(fmt::format("'{}' holds no events of a training", member.name().string()),
                     "Record with the activities CPU and, on GPUs, CUDA.");
       check_readable(trace);
       place(member, trace, known);
@@ -108,6 +126,12 @@ class Importer {
       const int64_t past = windowed ? member.file->window[1] - member.file->window[0] : INT64_MAX;
       placed_.push_back(
           {member.rank, member.file ? member.file->host : "", stamp_steps(trace, origin_ns, past)});
+      if (member.earlier_windows > 0)
+        note(fmt::format("Rank {}: {} of the same process left out.", member.rank,
+                         counted(member.earlier_windows, "earlier window")));
+      if (!trace.unknown_categories.empty())
+        note(fmt::format("Rank {}: events of these categories are not read: {}.", member.rank,
+                         fmt::join(trace.unknown_categories, ", ")));
       const RankSteps& steps = placed_.back().steps;
       for (const std::string& each : steps.notes) note(fmt::format("Rank {}: {}", member.rank, each));
       if (options_.stamps) events_[member.rank] = events_within(steps.steps, trace, origin_ns, 200'000);
@@ -129,7 +153,7 @@ class Importer {
 
   /// Finds out which rank a trace is of.
   void place(Member& member, const KinetoTrace& trace, std::set<int>& known) {
-    const int said = trace.rank.value_or(rank_in_name(member.trace));
+    const int said = trace.rank.value_or(rank_in_name(member.name()));
     if (!member.file) member.rank = said >= 0 ? said : static_cast<int>(known.size());
     world_ = std::max({world_, trace.world.value_or(1), member.rank + 1});
     check_new(known, member.rank);
@@ -175,7 +199,8 @@ class Importer {
     for (const Member& member : members_) {
       if (member.file) hosts.insert(member.file->host);
     }
-    run_.hosts = std::max(1, static_cast<int>(hosts.size()));
+    // Where the ranks without a file or a trace are is not known.
+    run_.hosts = static_cast<int>(members_.size()) < world_ ? 0 : std::max(1, static_cast<int>(hosts.size()));
     const bool fsdp =
         std::ranges::any_of(forwards_, [](const std::string& name) { return name.starts_with("Fully"); });
     run_.strategy = of_files(&strategy_of);
@@ -300,6 +325,7 @@ class Importer {
           world_, listed(recorded_.ranks)));
     }
     run_.breakdown = measure::break_down(job.ranks, static_cast<size_t>(world_));
+    check_sums(*run_.breakdown, recorded_.work, world_);
     for (size_t i = 0; i < present; ++i) {
       const RankFile* file = file_of(recorded_.ranks[i]);
       if (file != nullptr) run_.breakdown->ranks[i].processor = file->processor;

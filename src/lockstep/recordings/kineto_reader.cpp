@@ -369,8 +369,8 @@ KinetoTrace parse(TraceText text) {
 
 }  // namespace
 
-KinetoTrace read_kineto_trace(const std::filesystem::path& path) {
-  return parse(TraceText::open(path));
+KinetoTrace read_kineto_trace(const std::filesystem::path& path, const std::string& inside) {
+  return parse(TraceText::open(path, inside));
 }
 
 KinetoTrace parse_kineto_trace(std::string_view text, const std::string& name) {

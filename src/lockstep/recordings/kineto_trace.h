@@ -117,7 +117,8 @@ struct KinetoTrace {
 /// pass; memory grows with the number of events, 48 bytes each. Throws Error of one sentence, with the file
 /// and the byte where the text is damaged or cut off, for a file that is no trace of PyTorch's profiler, and
 /// for times that none can have.
-KinetoTrace read_kineto_trace(const std::filesystem::path& path);
+/// `inside`: name of a file in an archive (files_in_archive()); empty for a file of its own.
+KinetoTrace read_kineto_trace(const std::filesystem::path& path, const std::string& inside = "");
 /// The same for text in memory, which is not compressed.
 KinetoTrace parse_kineto_trace(std::string_view text, const std::string& name);
 

@@ -18,8 +18,12 @@ constexpr const char* kRecordingAdvice =
 
 }  // namespace
 
+bool is_rank_text(std::string_view begin) {
+  return begin.find(fmt::format("\"{}\"", kVersionKey)) != std::string::npos;
+}
+
 bool is_rank_file(const std::filesystem::path& path) {
-  return read_ends(path, 256).first.find(fmt::format("\"{}\"", kVersionKey)) != std::string::npos;
+  return is_rank_text(read_ends(path, 256).first);
 }
 
 RankFile parse_rank_file(std::string_view text, const std::string& name) {

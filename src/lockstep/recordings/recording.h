@@ -46,8 +46,8 @@ struct RankFile {
   int skipped_updates = 0;
   /// Per step of the window.
   measure::ProcessorTimes processor;
-  /// "finished", "exception: NAME", "exit code N", "interrupted", "terminated", "killed"; "running": no end is
-  /// known.
+  /// "finished", "exception: NAME", "exit code N", "interrupted", "terminated", "killed"; "running": no end
+  /// is known.
   std::string ended;
   /// Unix time, in seconds; 0: not known. Of a killed rank the last time at which it was seen.
   double ended_at = 0;
@@ -64,7 +64,9 @@ struct RankFile {
   }
 };
 
-/// Whether a file begins as `rank-R.json` does. Throws Error for one that cannot be read.
+/// Whether a text begins as `rank-R.json` does.
+bool is_rank_text(std::string_view begin);
+/// The same of a file. Throws Error for one that cannot be read.
 bool is_rank_file(const std::filesystem::path& path);
 
 /// Throws Error that names the file and the key for what is no rank's file of a version that is known.

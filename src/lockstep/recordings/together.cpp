@@ -233,6 +233,7 @@ class Together {
       const std::string& host = ranks_.front().host;
       const bool known = !host.empty() && !rank.host.empty();
       if (known && host == rank.host) continue;
+      if (!known && usual_.empty()) continue;
       const Bounds bounds = bounds_of(ranks_.front().steps, rank.steps);
       if (!known && bounds.low_s <= 0 && bounds.high_s >= 0) {
         assumed = true;

@@ -7,15 +7,21 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lockstep::recordings {
 
-/// The text of a trace, read chunk by chunk: a file, compressed by gzip or not, or bytes in memory. Not
-/// thread-safe.
+/// Names of the files in an archive (tar, zip), compressed by gzip or not; empty for any other file. Throws
+/// Error that names the path for one that cannot be read.
+std::vector<std::string> files_in_archive(const std::filesystem::path& path);
+
+/// The text of a trace, read chunk by chunk: a file or one in an archive, compressed by gzip or not, or bytes
+/// in memory. Not thread-safe.
 class TraceText {
  public:
-  /// Throws Error that names the path and the system's reason.
-  static TraceText open(const std::filesystem::path& path);
+  /// `inside`: one of files_in_archive(); empty for a file that is no archive. Throws Error that names the
+  /// path and the system's reason.
+  static TraceText open(const std::filesystem::path& path, const std::string& inside = "");
   /// `bytes` outlive it.
   TraceText(std::string_view bytes, std::string name);
 
@@ -51,6 +57,12 @@ class TraceText {
   static Iterator end() { return {}; }
 
   const std::string& name() const { return name_; }
+  /// Of a text that was not read yet, its first characters.
+  std::string first(size_t most) {
+    std::string text;
+    for (Iterator at = begin(); at != end() && text.size() < most; ++at) text += *at;
+    return text;
+  }
   /// Characters before the position, after decompression.
   int64_t position() const;
   bool ended() const { return at_ == chunk_end_; }
