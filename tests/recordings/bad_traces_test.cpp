@@ -136,5 +136,76 @@ TEST(BadTracesTest, a_rank_file_that_contradicts_itself_is_refused) {
   EXPECT_THROW(parse_rank_file("", "rank-0.json"), Error);
 }
 
+/// What check_readable() says of a made trace after `change`; empty where it is read.
+template <typename Change>
+std::string unreadable(const MadeJob& job, Change change) {
+  json trace = made_traces(job)[0];
+  change(trace);
+  try {
+    check_readable(parse_kineto_trace(trace.dump(), "t.json"));
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+void erase(json& trace, const std::vector<std::string>& categories) {
+  std::erase_if(trace["traceEvents"].get_ref<json::array_t&>(), [&](const json& event) {
+    return std::ranges::find(categories, event["cat"].get<std::string>()) != categories.end();
+  });
+}
+
+TEST(BadTracesTest, what_is_not_known_is_refused_by_its_name) {
+  MadeJob gpu;
+  gpu.device = true;
+  const auto rename = [](const char* from, const char* to) {
+    return [=](json& trace) {
+      for (json& event : trace["traceEvents"]) {
+        if (event["cat"] == from) event["cat"] = to;
+      }
+    };
+  };
+  EXPECT_EQ(unreadable(gpu, [](json&) {}), "");
+  EXPECT_EQ(unreadable({}, [](json&) {}), "");
+  EXPECT_THAT(unreadable(gpu, rename("cuda_runtime", "xpu_runtime")), testing::HasSubstr("xpu_runtime"));
+  EXPECT_THAT(unreadable(gpu, rename("kernel", "mtia_ccp_events")), testing::HasSubstr("mtia_ccp_events"));
+  EXPECT_THAT(unreadable({},
+                         [](json& trace) {
+                           for (json& event : trace["traceEvents"]) {
+                             if (event["name"] == "gloo:all_reduce") event["name"] = "hccl:all_reduce";
+                           }
+                         }),
+              testing::HasSubstr("hccl"));
+  EXPECT_THAT(unreadable(gpu, [](json& trace) { erase(trace, {"kernel"}); }),
+              testing::HasSubstr("without CUDA activity"));
+  EXPECT_THAT(unreadable(gpu,
+                         [](json& trace) {
+                           erase(trace, {"cpu_op", "user_annotation"});
+                         }),
+              testing::HasSubstr("no operators"));
+}
+
+TEST(BadTracesTest, traces_of_old_versions_and_bare_lists_are_read) {
+  MadeJob job;
+  job.old_format = true;
+  json trace = made_traces(job)[0];
+  const size_t steps = stamp_steps(parse_kineto_trace(trace.dump(), "t.json"), 0).steps.size();
+  for (json& event : trace["traceEvents"]) {
+    event["cat"] = "Operator";
+    event["tid"] = std::to_string(event["tid"].get<int>());
+    if (event.contains("args") && event["args"].contains("Input Dims")) {
+      event["args"]["Input dims"] = event["args"]["Input Dims"];
+      event["args"].erase("Input Dims");
+    }
+    const auto name = event["name"].get<std::string>();
+    if (name.starts_with("autograd::engine")) event["name"] = "MkldnnConvolutionBackward";
+  }
+  const RankSteps found = stamp_steps(parse_kineto_trace(trace.dump(), "t.json"), 0);
+  EXPECT_EQ(found.steps.size(), steps);
+  EXPECT_EQ(found.batch, 32);
+  EXPECT_EQ(found.gradients.size(), 4);
+  EXPECT_EQ(stamp_steps(parse_kineto_trace(trace["traceEvents"].dump(), "t.json"), 0).steps.size(), steps);
+}
+
 }  // namespace
 }  // namespace lockstep::recordings

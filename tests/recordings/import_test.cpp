@@ -2,6 +2,8 @@
 
 #include <filesystem>
 
+#include <archive.h>
+#include <archive_entry.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -128,6 +130,59 @@ TEST_F(ImportTest, one_rank_alone_completes_speed_up_and_factors) {
   const results::EfficiencyFactors& factors = *run.factors;
   EXPECT_NEAR(factors.machine * factors.strategy * factors.transfer * factors.stragglers, *run.efficiency,
               1e-6);
+}
+
+/// Packs files of a folder, as tar with gzip or as zip.
+void pack(const fs::path& to, const fs::path& folder, bool zip) {
+  archive* const out = archive_write_new();
+  zip ? archive_write_set_format_zip(out) : archive_write_set_format_pax_restricted(out);
+  if (!zip) archive_write_add_filter_gzip(out);
+  ASSERT_EQ(archive_write_open_filename(out, to.c_str()), ARCHIVE_OK);
+  for (const fs::directory_entry& file : fs::directory_iterator(folder)) {
+    const std::string text = read_file(file.path());
+    archive_entry* const entry = archive_entry_new();
+    archive_entry_set_pathname(entry, ("run/" + file.path().filename().string()).c_str());
+    archive_entry_set_size(entry, static_cast<la_int64_t>(text.size()));
+    archive_entry_set_filetype(entry, AE_IFREG);
+    archive_entry_set_perm(entry, 0600);
+    archive_write_header(out, entry);
+    archive_write_data(out, text.data(), text.size());
+    archive_entry_free(entry);
+  }
+  archive_write_close(out);
+  archive_write_free(out);
+}
+
+TEST_F(ImportTest, archives_hold_what_folders_do) {
+  const fs::path packed = make_private_folder("lockstep-import-packed");
+  write_traces({});
+  for (const bool recording : {false, true}) {
+    if (recording) write_recording({});
+    const std::string folder = results::to_json(import_job({.paths = {folder_}}));
+    for (const char* name : {"a.zip", "a.tar.gz"}) {
+      pack(packed / name, folder_, std::string(name).ends_with("zip"));
+      EXPECT_EQ(results::to_json(import_job({.paths = {packed / name}})), folder) << name;
+    }
+  }
+  fs::remove_all(packed);
+}
+
+TEST_F(ImportTest, folders_of_tensorboard_have_runs_and_windows) {
+  const std::vector<json> traces = made_traces({});
+  fs::create_directories(folder_ / "logs/run1");
+  for (const char* name : {"a_12.1694128201545", "a_12.1694128201999", "b_13.1694128201545"})
+    write(fmt::format("logs/run1/{}.pt.trace.json", name), traces[name[0] == 'a' ? 0 : 1].dump());
+  const results::RunRecord record = import_job({.paths = {folder_ / "logs"}});
+  EXPECT_EQ(record.runs.front().recorded->ranks, (std::vector<int>{0, 1}));
+  EXPECT_THAT(record.runs.front().recorded->notes, Contains(HasSubstr("1 earlier window")));
+  fs::create_directories(folder_ / "logs/run2");
+  write("logs/run2/rank0.json", traces[0].dump());
+  EXPECT_THROW(import_job({.paths = {folder_ / "logs"}}), Error);
+}
+
+TEST_F(ImportTest, hosts_of_ranks_without_a_trace_are_not_known) {
+  EXPECT_EQ(import_job({.paths = write_traces({})}).runs.front().hosts, 1);
+  EXPECT_EQ(import_job({.paths = {write_traces({})[0]}}).runs.front().hosts, 0);
 }
 
 TEST_F(ImportTest, what_is_not_of_one_job_is_refused) {

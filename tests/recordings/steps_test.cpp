@@ -328,5 +328,208 @@ TEST(StepsTest, one_trace_of_two_ranks_has_transfer_and_no_waiting) {
   EXPECT_EQ(found.mean.waiting_s, 0);
 }
 
+/// The steps of one trace, which may be any JSON.
+Explained explained_one(const nlohmann::json& made, int world = 2) {
+  Explained result;
+  const KinetoTrace trace = parse_kineto_trace(made.dump(), "made.json");
+  result.ranks.push_back(stamp_steps(trace, trace.events.front().begin_ns));
+  result.job = put_together({{0, "", result.ranks.front()}});
+  result.breakdown = measure::break_down(result.job.ranks, static_cast<size_t>(world));
+  return result;
+}
+
+std::vector<double> step_times_s(const Explained& found) {
+  return found.breakdown.ranks.front().series.step_s;
+}
+
+TEST(StepsTest, work_that_was_launched_before_the_trace_is_of_no_step) {
+  MadeJob made;
+  made.device = made.profiler_steps = true;
+  made.input_us = 0;
+  nlohmann::json trace = made_traces(made)[0];
+  // The host is in its third step when the trace begins, the device in its first.
+  std::vector<double> begins;
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["name"] == "ProfilerStep#5") begins.push_back(event["ts"].get<double>());
+  }
+  ASSERT_EQ(begins.size(), 1);
+  std::erase_if(trace["traceEvents"].get_ref<nlohmann::json::array_t&>(), [&](const nlohmann::json& event) {
+    return event["cat"] != "kernel" && event["ts"].get<double>() < begins.front();
+  });
+  const Explained found = explained_one(trace);
+  EXPECT_EQ(found.breakdown.steps, 4);
+  EXPECT_THAT(step_times_s(found), testing::Each(testing::DoubleNear(14 * kMs, kNear)));
+  EXPECT_NEAR(found.rank(0).transfer_s, 1.5 * kMs, kNear);
+  EXPECT_NEAR(found.job.work[0].exposed_s, 6 * kMs, 4 * kNear);
+}
+
+TEST(StepsTest, a_first_step_that_nothing_marks_is_left_out) {
+  MadeJob made;
+  made.loader = false;
+  nlohmann::json trace = made_traces(made)[0];
+  trace["traceEvents"].push_back({{"ph", "X"},
+                                  {"cat", "cpu_op"},
+                                  {"name", "aten::randn"},
+                                  {"pid", 100},
+                                  {"tid", 11},
+                                  {"ts", 3e6},
+                                  {"dur", 50}});
+  const Explained found = explained_one(trace);
+  EXPECT_EQ(found.breakdown.steps, 5);
+  EXPECT_THAT(step_times_s(found), testing::Each(testing::DoubleNear(15 * kMs, kNear)));
+  EXPECT_THAT(found.ranks[0].notes,
+              testing::ElementsAre(testing::HasSubstr("nothing tells where it begins")));
+}
+
+TEST(StepsTest, a_first_step_with_the_start_of_something_in_it_is_left_out) {
+  MadeJob made;
+  made.profiler_steps = true;
+  for (const double longer_us : {0.0, 5000.0}) {
+    nlohmann::json trace = made_traces(made)[0];
+    for (auto& event : trace["traceEvents"]) {
+      if (event["ts"].get<double>() > 5e6 + made.input_us)
+        event["ts"] = event["ts"].get<double>() + longer_us;
+    }
+    const Explained found = explained_one(trace);
+    EXPECT_EQ(found.breakdown.steps, longer_us > 0 ? 5 : 6);
+    EXPECT_NEAR(found.breakdown.mean.step_s, 15 * kMs, kNear);
+  }
+}
+
+TEST(StepsTest, an_optimizer_that_computes_several_passes_has_all_of_its_call) {
+  MadeJob made;
+  made.world = 1;
+  made.late_us = {0};
+  made.loader = made.module = false;
+  made.marked = true;
+  made.passes = 4;
+  made.optimizer = false;
+  made.buckets = 0;
+  nlohmann::json trace = made_traces(made)[0];
+  const double step_us = 4 * 13000 + 500;
+  for (int step = 0; step < 6; ++step)
+    trace["traceEvents"].push_back({{"ph", "X"},
+                                    {"cat", "user_annotation"},
+                                    {"name", "Optimizer.step#LBFGS.step"},
+                                    {"pid", 100},
+                                    {"tid", 11},
+                                    {"ts", 5e6 + step * step_us + 900},
+                                    {"dur", step_us - 900}});
+  const Explained found = explained_one(trace, 1);
+  EXPECT_EQ(found.breakdown.steps, 6);
+  EXPECT_EQ(found.ranks[0].passes, 4);
+  EXPECT_EQ(found.ranks[0].batch, 4 * 32);
+  EXPECT_NEAR(found.rank(0).optimizer_s, 1e-6 * (step_us - 900), 4 * kNear);
+  EXPECT_NEAR(found.rank(0).forward_s + found.rank(0).backward_s, 0, kNear);
+}
+
+TEST(StepsTest, networks_that_are_trained_by_turns_have_forward_and_backward_passes_of_their_own) {
+  MadeJob made;
+  made.passes = 3;
+  made.fetch_first = made.update_each_pass = made.marked = true;
+  made.module = false;
+  nlohmann::json trace = made_traces(made)[0];
+  // One batch for all three.
+  int loaded = 0;
+  std::erase_if(trace["traceEvents"].get_ref<nlohmann::json::array_t&>(), [&](const nlohmann::json& event) {
+    return event["name"].get<std::string>().starts_with("enumerate") && loaded++ % 3 > 0;
+  });
+  const Explained found = explained_one(trace);
+  EXPECT_EQ(found.ranks[0].passes, 1);
+  EXPECT_EQ(found.ranks[0].batch, 32);
+  EXPECT_NEAR(found.rank(0).forward_s, 12 * kMs, 8 * kNear);
+  EXPECT_NEAR(found.rank(0).backward_s, 24 * kMs, 8 * kNear);
+  EXPECT_NEAR(found.rank(0).optimizer_s, 1.5 * kMs, 8 * kNear);
+}
+
+TEST(StepsTest, a_thread_that_waits_for_a_collective_exposes_it_wherever_it_stands) {
+  MadeJob made;
+  nlohmann::json trace = made_traces(made)[0];
+  // In each forward pass a function of the script's sums up over ranks: 700 us, in which nothing else runs.
+  const auto add = [&](const char* category, const char* name, int thread, double begin_us, double end_us) {
+    trace["traceEvents"].push_back({{"ph", "X"},
+                                    {"cat", category},
+                                    {"name", name},
+                                    {"pid", 100},
+                                    {"tid", thread},
+                                    {"ts", begin_us},
+                                    {"dur", end_us - begin_us}});
+  };
+  for (auto& event : trace["traceEvents"]) {
+    if (event["name"] == "aten::conv2d") event["dur"] = 3000;
+  }
+  for (int step = 0; step < 6; ++step) {
+    const double at_us = 5e6 + step * 15000 + 1000 + 3000;
+    add("cpu_op", "Joint", 11, at_us, at_us + 1000);
+    add("cpu_op", "aten::clone", 11, at_us, at_us + 100);
+    add("cpu_op", "c10d::allreduce_", 11, at_us + 100, at_us + 110);
+    add("user_annotation", "gloo:all_reduce", 13, at_us + 110, at_us + 810);
+    add("cpu_op", "aten::div", 11, at_us + 820, at_us + 1000);
+  }
+  const Explained found = explained_one(trace);
+  EXPECT_EQ(found.breakdown.steps, 6);
+  EXPECT_NEAR(found.rank(0).transfer_s, 2.2 * kMs, 2 * kNear);
+  EXPECT_NEAR(found.rank(0).forward_s, 3.3 * kMs, 2 * kNear);
+}
+
+TEST(StepsTest, the_end_of_a_collective_that_is_written_late_stays_waiting) {
+  MadeJob made;
+  made.late_us = {0, 5000};
+  std::vector<nlohmann::json> traces = made_traces(made);
+  for (auto& event : traces[0]["traceEvents"]) {
+    if (event["name"] == "gloo:all_reduce") event["dur"] = event["dur"].get<double>() + 400;
+  }
+  std::vector<PlacedSteps> placed;
+  for (const auto& trace : traces) {
+    const KinetoTrace read = parse_kineto_trace(trace.dump(), "made.json");
+    placed.push_back({static_cast<int>(placed.size()), "a", stamp_steps(read, 1'700'000'005'000'000'000)});
+  }
+  const measure::Breakdown found = measure::break_down(put_together(placed).ranks);
+  EXPECT_NEAR(found.ranks[0].mean.waiting_s, 5 * kMs, 0.1 * kMs);
+}
+
+TEST(StepsTest, ranks_that_exchange_nothing_need_no_common_step) {
+  MadeJob made;
+  made.buckets = 0;
+  made.profiler_steps = true;
+  std::vector<PlacedSteps> placed = placed_at(made, 1);
+  for (RankStep& step : placed[1].steps.steps) step.number += 24;
+  placed[1].steps.steps.pop_back();
+  const JobSteps job = put_together(placed);
+  EXPECT_EQ(job.ranks[0].steps.size(), 5);
+  EXPECT_EQ(job.ranks[1].steps.size(), 5);
+  EXPECT_THAT(job.collectives, testing::IsEmpty());
+}
+
+TEST(StepsTest, waits_for_the_device_are_those_within_steps_that_no_collective_explains) {
+  MadeJob made;
+  made.device = true;
+  made.input_us = 0;
+  nlohmann::json trace = made_traces(made)[0];
+  int correlation = 100'000;
+  const auto copy = [&](double begin_us, double end_us) {
+    nlohmann::json event = trace["traceEvents"][0];
+    event.update({{"cat", "cuda_runtime"},
+                  {"name", "cudaMemcpyAsync"},
+                  {"ts", begin_us},
+                  {"dur", end_us - begin_us},
+                  {"args", {{"correlation", ++correlation}}}});
+    trace["traceEvents"].push_back(event);
+    event.update({{"cat", "gpu_memcpy"},
+                  {"name", "Memcpy DtoH (Device -> Pageable)"},
+                  {"tid", 7},
+                  {"ts", end_us - 20},
+                  {"dur", 10}});
+    trace["traceEvents"].push_back(event);
+  };
+  // The host is in its first step until 5,001,400 us: once while the device computes, once while it reduces
+  // from 5,012,000 on, which the host's first step does not reach; and once behind its last step.
+  copy(5e6 + 500, 5e6 + 900);
+  copy(5e6 + 9000, 5e6 + 9500);
+  const results::RecordedWork work = explained_one(trace).job.work.front();
+  EXPECT_EQ(work.synchronizations, 1);
+  EXPECT_NEAR(work.synchronized_s, 380e-6, 1e-6);
+}
+
 }  // namespace
 }  // namespace lockstep::recordings

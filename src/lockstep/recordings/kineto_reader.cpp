@@ -25,7 +25,7 @@ using nlohmann::json;
 
 constexpr const char* kAdvice = "Give a trace that torch.profiler's export_chrome_trace() wrote.";
 /// Times beyond these are none; nanoseconds still fit 64 bits.
-constexpr double kMostMicroseconds = 2.5e15;
+constexpr double kMostMicroseconds = 9.2e15;
 /// Unknown categories and libraries that are kept.
 constexpr size_t kMostUnknown = 8;
 
@@ -80,8 +80,9 @@ class Handler : public nlohmann::json_sax<json> {
   KinetoTrace take() {
     if (!has_events_) refuse("has no list of events (traceEvents)");
     for (Event& event : trace_.events) {
-      event.begin_ns += base_ns_;
-      event.end_ns += base_ns_;
+      if (__builtin_add_overflow(event.begin_ns, base_ns_, &event.begin_ns) ||
+          __builtin_add_overflow(event.end_ns, base_ns_, &event.end_ns))
+        refuse("has times that none can be");
     }
     // An event that holds others comes before them.
     std::ranges::sort(trace_.events, [](const Event& a, const Event& b) {
@@ -264,7 +265,7 @@ class Handler : public nlohmann::json_sax<json> {
       if (key_ == Key::kPhase) event_.phase = value;
       if (key_ == Key::kCategory) event_.category = value;
       if (key_ == Key::kName) event_.name = value;
-      // Old versions wrote numbers of threads as text; threads of the profiler's own events have names.
+      // Old versions wrote numbers as text; threads of the profiler's own events have names.
       if (key_ == Key::kThread) event_.thread = thread_in(value);
     } else if (in_arguments_) {
       if (key_ == Key::kType && event_.type.empty()) event_.type = value;
@@ -275,10 +276,12 @@ class Handler : public nlohmann::json_sax<json> {
     }
   }
 
+  /// 7 in "7" and "stream 7"; -1 in a name.
   static int64_t thread_in(const std::string& value) {
     int64_t thread = -1;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), thread);
-    return error == std::errc() && end == value.data() + value.size() ? thread : -1;
+    const size_t at = value.find_first_of("0123456789");
+    if (at != std::string::npos) std::from_chars(value.data() + at, value.data() + value.size(), thread);
+    return thread;
   }
 
   // Dimensions are a list of arguments, each a list of sizes, or for a list of tensors of lists of sizes.
@@ -298,12 +301,13 @@ class Handler : public nlohmann::json_sax<json> {
     if (!(value >= 0) || value > 1e3 * kMostMicroseconds || whole < 0) refuse("has a base time that is none");
     return whole;
   }
+  [[noreturn]] void refuse_time(double microseconds) const {
+    throw Error(fmt::format("'{}' is damaged before byte {}: an event at {} us", text_.name(),
+                            text_.position(), microseconds),
+                kAdvice);
+  }
   int64_t nanoseconds(double microseconds, int64_t whole) const {
-    if (!(std::abs(microseconds) <= kMostMicroseconds)) {
-      throw Error(fmt::format("'{}' is damaged before byte {}: an event at {} us", text_.name(),
-                              text_.position(), microseconds),
-                  kAdvice);
-    }
+    if (!(std::abs(microseconds) <= kMostMicroseconds)) refuse_time(microseconds);
     return whole >= 0 ? whole * 1000 : std::llround(microseconds * 1000);
   }
 
@@ -311,7 +315,9 @@ class Handler : public nlohmann::json_sax<json> {
     if (event_.phase != "X" || !event_.begin_us) return;
     const int64_t begin_ns = nanoseconds(*event_.begin_us, event_.begin_whole_us);
     // Old versions wrote -1 for what had not ended.
-    const int64_t end_ns = begin_ns + nanoseconds(std::max(0.0, event_.duration_us), -1);
+    int64_t end_ns = 0;
+    if (__builtin_add_overflow(begin_ns, nanoseconds(std::max(0.0, event_.duration_us), -1), &end_ns))
+      refuse_time(event_.duration_us);
     const auto kind = kind_of(event_.category, event_.name);
     if (!kind) {
       if (!explains_nothing(event_.category) && trace_.unknown_categories.size() < kMostUnknown)

@@ -194,7 +194,7 @@ class Stamper {
     busy_ = computing(trace, origin_ns, on_device());
     std::vector<Stretch> communication;
     for (Collective& each : collectives_) {
-      communication.push_back({each.begin_s, each.ended_s});
+      if (each.host_s != kNever) communication.push_back({each.begin_s, each.ended_s});
       // A kernel of NCCL waits for what was launched before it, then for its stream.
       const double ready_s = std::max(each.host_s, device_.last_end_before_s(each.host_s));
       if (on_device()) each.issued_s = std::min(each.begin_s, ready_s);
