@@ -70,7 +70,7 @@ void check_command(const PassedOn& words) {
 /// A folder before those of the user in a variable.
 std::pair<std::string, std::string> with_first(const char* variable, const std::string& first) {
   const char* before = std::getenv(variable);
-  return {variable,  before == nullptr || *before == '\0' ? first : fmt::format("{}:{}", first, before)};
+  return {variable, before == nullptr || *before == '\0' ? first : fmt::format("{}:{}", first, before)};
 }
 
 void import_recording(const std::filesystem::path& folder, const RecordOptions& options) {
@@ -87,9 +87,9 @@ void conclude(RecordingFolder& folder, const RecordOptions& options, int exit_co
   folder.finish();
   const size_t ranks = folder.ranks().size();
   if (ranks == 0 && exit_code != 0) {
-    print_warning(
-        fmt::format("nothing was recorded: the command failed before its first step (exit code {})", exit_code),
-        "");
+    print_warning(fmt::format("nothing was recorded: the command failed before its first step (exit code {})",
+                              exit_code),
+                  "");
     return;
   }
   if (ranks == 0) {
@@ -135,7 +135,7 @@ int run_record(const RecordOptions& options) {
   Arguments words = command;
   // Python looks for itself on PATH unless its name has a folder, and would find the recorder's there.
   const std::string program = launch::find_program(command.front());
-  if (!program.empty() && !command.front().contains('/')) words.front() = program;
+  if (!program.empty() && command.front().find('/') == std::string::npos) words.front() = program;
   const launch::ChildEnd end = launch::run_child({.program = command.front(),
                                                   .arguments = words,
                                                   .environment = environment_for(folder),

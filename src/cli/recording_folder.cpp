@@ -1,11 +1,11 @@
 #include "recording_folder.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
@@ -45,37 +45,27 @@ void write_programs(const fs::path& folder, const char* text) {
   }
 }
 
-/// The file's content, which may be missing.
-std::string content_of(const fs::path& file) {
-  std::error_code missing;
-  return fs::exists(file, missing) ? read_file(file) : "";
-}
-
-/// Seconds after 1970 at which a file was changed; 0: it is missing.
-double changed_at(const fs::path& file) {
-  struct stat status {};
-  if (::stat(file.c_str(), &status) != 0) return 0;
-  return static_cast<double>(status.st_mtim.tv_sec) + 1e-9 * static_cast<double>(status.st_mtim.tv_nsec);
-}
-
 /// Tells how a rank ended, and adds its last steps, by its last words (last_words.py): the rank's own file
 /// knows nothing of an exit code, nor of an end by os._exit() or by a signal.
 void complete(const fs::path& file, const fs::path& recorder) {
   const std::string words = (recorder / file.stem()).string();
-  const std::string code_text = content_of(words + ".exit"), steps = content_of(words + ".steps");
   Json rank = Json::parse(read_file(file), nullptr, /*allow_exceptions=*/false);
-  if (!rank.is_object() || !fs::exists(words + ".steps")) return;
+  if (!rank.is_object() || !fs::exists(words + ".exit")) return;
+  const std::string code_text = read_file(words + ".exit"), steps = read_file(words + ".steps");
   const std::string ended = rank.value("ended", "");
   const int code = code_text.empty() ? -1 : static_cast<uint8_t>(code_text.back());
   if (ended != "running" && (ended != "finished" || code == 0)) return;
   const auto status = launch::process_status(rank.value("pid", int64_t{0}));
   // A command may leave a rank behind.
   if (code < 0 && !status.empty() && status.front() != "Z" && rank.value("host", "") == host_name()) return;
-  const bool interrupted = rank.contains("interrupted_at") && rank["interrupted_at"].is_number();
-  rank["ended"] = interrupted && code != 0 ? "interrupted"
-                  : code > 0               ? fmt::format("exit code {}", code)
-                  : ended == "running" && code < 0 ? "killed" : "finished";
-  if (!rank["ended_at"].is_number()) rank["ended_at"] = changed_at(words + ".steps");
+  rank["ended"] = rank["interrupted_at"].is_number() && code != 0 ? "interrupted"
+                  : code > 0                                      ? fmt::format("exit code {}", code)
+                  : ended == "running" && code < 0                ? "killed"
+                                                                  : "finished";
+  if (!rank["ended_at"].is_number()) {
+    const auto seen = std::chrono::file_clock::to_sys(fs::last_write_time(words + ".steps"));
+    rank["ended_at"] = std::chrono::duration<double>(seen.time_since_epoch()).count();
+  }
   if (const size_t count = steps.size() / sizeof(double); count > rank["step_end_s"].size()) {
     std::vector<double> ends(count);
     std::memcpy(ends.data(), steps.data(), count * sizeof(double));
@@ -128,12 +118,9 @@ RecordingFolder::RecordingFolder(const std::string& keep, bool force, const Reco
     const fs::path package = recorder_ / "lockstep_recorder";
     fs::create_directories(package);
     for (const auto& [name, text] : recorder_files()) {
-      const std::string_view file = name;
-      if (file == "program.sh") {
-        write_programs(programs(), text);
-      } else {
-        write_file_atomically((file == "sitecustomize.py" ? recorder_ : package) / name, text);
-      }
+      const bool is_first = std::string_view(name) == "sitecustomize.py";
+      write_file_atomically((is_first ? recorder_ : package) / name, text);
+      if (std::string_view(name) == "program.sh") write_programs(programs(), text);
     }
     write_file_atomically(recorder_ / "options.json", options_text(folder_, recorder_, options));
   } catch (const std::exception& error) {

@@ -109,6 +109,22 @@ TEST(SteadyStateTest, a_warmup_that_is_too_fast_is_found_too) {
   EXPECT_NEAR(static_cast<double>(find_steady_state(step_s).cut), 25, 2);
 }
 
+TEST(SteadyStateTest, of_a_training_only_slower_steps_are_warmup) {
+  Generator random(63);
+  const std::vector<double> level = synthetic::draw(Series{400, 0, 0.1, 0.01, false}, random);
+  std::vector<double> slows_down = level;
+  synthetic::add_step_warmup(slows_down, 150, 0.4);
+  const SteadyState shift = find_steady_state(slows_down, /*only_slower=*/true);
+  EXPECT_EQ(shift.cut, 3U);
+  EXPECT_THAT(shift.unsettled_reason, HasSubstr("level shift at step 15"));
+  std::vector<double> warms_up_first = slows_down;
+  for (size_t i = 0; i < 10; ++i) warms_up_first[i] *= 5;
+  EXPECT_NEAR(static_cast<double>(find_steady_state(warms_up_first, /*only_slower=*/true).cut), 10, 3);
+  std::vector<double> warms_up = level;
+  synthetic::add_step_warmup(warms_up, 60, 1.5);
+  EXPECT_NEAR(static_cast<double>(find_steady_state(warms_up, /*only_slower=*/true).cut), 60, 3);
+}
+
 TEST(SteadyStateTest, still_warming_up_is_not_settled) {
   for (const size_t steps : {30, 100}) {
     Generator random(64);

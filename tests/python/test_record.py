@@ -68,9 +68,9 @@ class RecordTest(unittest.TestCase):
             self.assertEqual(finished.returncode, code, finished.stderr)
             [rank] = self.ranks()
             self.assertEqual(rank["ended"], ended)
-            # What a killed rank wrote when its window was over.
+            # What a killed rank wrote when its window was over, and its steps behind it.
             self.assertIsNotNone(rank["trace"])
-            self.assertGreater(len(rank["step_end_s"]), rank["window"][1])
+            self.assertEqual(len(rank["step_end_s"]), 80)
 
     def check_nothing_left(self, *others):
         self.assertEqual(list((self.folder / "tmp").glob("lockstep-*")), [])
@@ -165,6 +165,39 @@ if __name__ == "__main__":
         self.assertLess(last, 20)
         self.assertIn("the window ends after", finished.stderr)
 
+    def test_a_command_that_sets_pythonpath_itself(self):
+        for line in ("PYTHONPATH=. exec python3 \"$0\"", "export PYTHONPATH=/; env python3 \"$0\""):
+            path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+            command = self.command(flags=["--force"])[:-1] + ["sh", "-c", line, str(TRAININGS / "own_optimizer.py")]
+            finished = subprocess.run(command, env=self.environment(PATH=path, PYTHONPATH=""), capture_output=True, text=True, timeout=60)
+            self.assertEqual(finished.returncode, 0, finished.stderr)
+            self.check_whole(self.ranks(), 1)
+
+    def test_updates_that_a_scaler_skips_and_what_is_recorded_of_a_rank(self):
+        script = self.folder / "skips.py"
+        script.write_text("""
+import os, torch
+torch.set_num_threads(2)
+weight = torch.nn.Parameter(torch.ones(4))
+optimizer = torch.optim.SGD([weight], lr=0.1)
+scaler = torch.amp.GradScaler("cpu")
+data = torch.utils.data.DataLoader(torch.ones(80 * 12, 4), batch_size=12)
+for step, batch in enumerate(data):
+    optimizer.zero_grad()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = (batch @ weight[:, None]).float().sum() * (float("inf") if step % 10 == 7 else 1)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+os._exit(0)
+""")
+        finished = self.record(str(script))
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        [rank] = self.ranks()
+        self.assertEqual((len(rank["step_end_s"]), rank["skipped_updates"], rank["ended"]), (80, 8, "finished"))
+        self.assertEqual((rank["batch_size"], rank["precision"], rank["threads"]), (12, "bf16 autocast", 2))
+        self.assertEqual(rank["cores"], len(os.sched_getaffinity(0)))
+
     def test_two_optimizers(self):
         finished = self.record(str(TRAININGS / "gan.py"))
         self.assertEqual(finished.returncode, 0, finished.stderr)
@@ -223,6 +256,24 @@ print(torch.autograd.backward.__name__, lockstep.read("run.json")[0]["ranks"])
 class FailsOpenTest(RecordTest):
     """Whatever happens, the training ends as it would have."""
 
+    def test_a_command_that_fails_before_its_first_step_is_told_as_that(self):
+        finished = self.record("-c", "import torch; raise ImportError('mine')")
+        self.assertEqual(finished.returncode, 1)
+        self.assertEqual(
+            finished.stderr.splitlines()[-2:],
+            ["ImportError: mine", "lockstep: warning: nothing was recorded: the command failed before its first step (exit code 1)"],
+        )
+
+    def test_a_rank_that_leaves_is_named_before_its_victim(self):
+        script = self.folder / "leaves.py"
+        script.write_text((TRAININGS / "ddp.py").read_text().replace(
+            'if options.end == "exit":', 'if options.end == "exit" and rank == 1:'
+        ).replace("if dist.is_initialized():\n    dist.destroy", "dist.barrier()\nif dist.is_initialized():\n    dist.destroy"))  # fmt: skip
+        finished = self.record(*TORCHRUN, str(script), "--end", "exit")
+        self.assertEqual(finished.returncode, 1, finished.stderr)
+        self.assertIn("Rank 1 left with exit code 3 after 80 steps; rank 0 then ", finished.stdout)
+        self.assertEqual([rank["ended"] == "finished" for rank in self.ranks()], [False, False])
+
     def test_exit_codes(self):
         self.check_ends(("raise", 1, "exception: ValueError"))
         self.assertEqual(self.record("-c", "print('no torch')", flags=["--force"]).returncode, 0)
@@ -267,12 +318,12 @@ class MoreFailsOpenTest(RecordTest):
         ))  # fmt: skip
         finished = self.record(*TORCHRUN, str(script), "--end", "kill")
         self.assertEqual(finished.returncode, 1, finished.stderr)
-        self.assertIn("The training of rank 1 ended early: running.", finished.stdout)
+        self.assertIn("Rank 1 was killed after 80 steps; rank 0 then ", finished.stdout)
         self.assertIn("Phases are means of 20 steps", finished.stdout)
         self.check_nothing_left()
 
     def test_more_exit_codes(self):
-        self.check_ends(("exit", 3, "finished"), ("kill", 128 + 9, "running"))
+        self.check_ends(("exit", 3, "exit code 3"), ("leave", 4, "exit code 4"), ("kill", 128 + 9, "killed"))
 
     def test_sigterm_of_the_launcher_finds_a_rank_in_a_collective(self):
         self.assertNotEqual(self.stop(signal.SIGTERM, *TORCHRUN, str(TRAININGS / "ddp.py"), "--end", "hang"), 0)
@@ -310,10 +361,13 @@ class MoreFailsOpenTest(RecordTest):
         self.check_nothing_left()
 
     def test_a_training_that_is_too_short(self):
-        self.assertEqual(self.record(str(TRAININGS / "ddp.py"), "--steps", "5").returncode, 0)
+        finished = self.record(str(TRAININGS / "ddp.py"), "--steps", "5")
+        self.assertEqual(finished.returncode, 0, finished.stderr)
         [rank] = self.ranks()
         self.assertEqual((rank["window"], rank["trace"]), (None, None))
-        self.assertEqual(rank["warnings"], ["ended after 5 steps, before its window"])
+        self.assertIn("ended after 5 steps, before its window could begin at step 30", rank["warnings"][0])
+        self.assertIn("give an earlier window: --steps 3:5", finished.stdout.replace("\n", " "))
+        self.assertIn("steps/s", finished.stdout)
 
     def test_a_disk_that_becomes_read_only(self):
         self.own_disk("64m")

@@ -18,7 +18,7 @@ from pathlib import Path
 from unittest import mock
 
 from lockstep import own_loop
-from lockstep.recorder import facts, lifeline, processor, recording, steady
+from lockstep.recorder import facts, last_words, lifeline, loaders, optimizers, processor, recording, steady
 
 PACKAGE = Path(recording.__file__).parent
 
@@ -47,6 +47,10 @@ class SteadyTest(unittest.TestCase):
         self.assertFalse(steady.is_steady(self.series(slow + [1] * 10)))
         self.assertTrue(steady.is_steady(self.series(slow + [1] * 40)))
 
+    def test_faster_steps_are_no_warm_up(self):
+        for first in ([1] * 30, [5] * 3 + [1] * 27):
+            self.assertLessEqual(steady._end_of_warm_up(self.series(first + [3] * 40)), 6)
+
     def test_times_of_zero_pass(self):
         self.assertTrue(steady.is_steady([0.0] * 24))
 
@@ -68,42 +72,68 @@ class PlaceTest(unittest.TestCase):
 
 
 class Optimizer:
-    """A key of the recorder's."""
+    """A key of the cycle's."""
 
 
 class CycleTest(unittest.TestCase):
-    """Which optimizer's step ends that of the training."""
+    """Which optimizers' steps end those of the training."""
 
-    def ends(self, optimizers):
-        recorder = recording.Recorder({"command": []})
-        recorder._next = recording.NEVER
+    def ends(self, turns, may_merge=True):
+        """The numbers of the calls that end steps."""
         ends = []
-        for number, optimizer in enumerate(optimizers):
-            before = recorder._ends[-1:]
-            recorder.optimizer_step(optimizer)
-            if recorder._ends[-1:] != before:
+
+        def merge(count, kept):
+            if may_merge:
+                ends[-count:] = [ends[kept - count]]
+            return may_merge
+
+        cycle = optimizers.Cycle(merge)
+        for number, optimizer in enumerate(turns):
+            if cycle.ends_step(optimizer):
                 ends.append(number)
-        return ends, len(recorder._ends)
+        return ends
 
     def test_one(self):
-        self.assertEqual(self.ends([Optimizer()] * 3), ([0, 1, 2], 3))
+        self.assertEqual(self.ends([Optimizer()] * 3), [0, 1, 2])
 
     def test_two_by_turns(self):
         a, b = Optimizer(), Optimizer()
-        # The first call was counted until the second cycle told that it is no step.
-        self.assertEqual(self.ends([a, b] * 3), ([0, 1, 3, 5], 3))
+        self.assertEqual(self.ends([a, b] * 3), [1, 3, 5])
 
-    def test_one_several_times_before_the_other(self):
+    def test_one_several_times_before_or_after_the_other(self):
         a, b = Optimizer(), Optimizer()
-        self.assertEqual(self.ends([a, a, a, b] * 3)[1], 3)
+        self.assertEqual(self.ends([a, a, a, b] * 3), [3, 7, 11])
+        self.assertEqual(self.ends([a, b, b, b] * 3), [0, 4, 8])
+
+    def test_one_for_every_parameter(self):
+        many = [Optimizer() for _ in range(60)]
+        self.assertEqual(self.ends(many * 4), [59, 119, 179, 239])
 
     def test_a_new_one_each_epoch(self):
         epochs = [[Optimizer()] * 4 for _ in range(3)]
-        self.assertEqual(self.ends(sum(epochs, []))[1], 12)
+        self.assertEqual(len(self.ends(sum(epochs, []))), 12)
+
+    def test_folds_train_in_turn(self):
+        folds = [[Optimizer()] * 50 for _ in range(3)]
+        self.assertEqual(len(self.ends(sum(folds * 2, []))), 300)
+        # Blocks of a few steps, and one that trains alone at first.
+        a, b = Optimizer(), Optimizer()
+        self.assertEqual(len(self.ends([a, a, b, b] * 5)), 20)
+        # The 41st is that of the first pair, which nobody knows yet.
+        self.assertEqual(len(self.ends([a] * 40 + [a, b] * 5)), 41 + 5)
+
+    def test_a_pair_for_each_fold(self):
+        folds = [[Optimizer(), Optimizer()] * 10 for _ in range(3)]
+        self.assertEqual(len(self.ends(sum(folds, []))), 30)
 
     def test_one_that_is_left_behind(self):
         a, b = Optimizer(), Optimizer()
-        self.assertEqual(self.ends([a, b] * 5 + [a] * 1100)[1], 5 + 101)
+        limit = 2 * optimizers.MOST_IN_A_ROW
+        self.assertEqual(len(self.ends([a, b] * 5 + [a] * 1100)), 5 + 1100 - limit)
+
+    def test_steps_that_were_traced_stay(self):
+        a, b = Optimizer(), Optimizer()
+        self.assertEqual(self.ends([a, b] * 3, may_merge=False), [0, 1, 2, 3, 4, 5])
 
 
 class FolderTest(unittest.TestCase):
@@ -142,18 +172,28 @@ class LifelineTest(unittest.TestCase):
         self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(2048, limits[1]), limits[1]))
         written = threading.Event()
-        line = lifeline.Lifeline(written.set, lambda: None)
-        with ExitStack() as files, mock.patch.object(lifeline, "REFRESH_S", 0.01):
+        line = lifeline.Lifeline(written.set, None, None)
+        with ExitStack() as files, mock.patch.object(lifeline, "BEAT_S", 0.01):
             for _ in range(1030):
                 files.enter_context(open(os.devnull))
             line.hold()
             self.assertTrue(written.wait(20))
             line.let_go()
 
+    def test_it_notices_an_interrupt(self):
+        noticed = threading.Event()
+        line = lifeline.Lifeline(lambda: None, noticed.set, None)
+        line.hold()
+        with self.assertRaises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            threading.Event().wait(20)
+        self.assertTrue(noticed.wait(20))
+        line.let_go()
+
     def test_it_leaves_no_descriptor(self):
         before = os.listdir("/proc/self/fd")
         for _ in range(3):
-            line = lifeline.Lifeline(lambda: None, lambda: None)
+            line = lifeline.Lifeline(lambda: None, None, None)
             line.hold()
             line.let_go()
         for thread in threading.enumerate():
@@ -163,7 +203,7 @@ class LifelineTest(unittest.TestCase):
 
     def test_without_its_thread_sigterm_is_as_before(self):
         before = signal.getsignal(signal.SIGTERM)
-        line = lifeline.Lifeline(lambda: None, lambda: None)
+        line = lifeline.Lifeline(lambda: None, None, None)
         with mock.patch.object(threading.Thread, "start", side_effect=RuntimeError), self.assertRaises(RuntimeError):
             line.hold()
         self.assertEqual(signal.getsignal(signal.SIGTERM), before)
@@ -225,17 +265,47 @@ class WindowTest(FolderTest):
     def recorder(self, rank, world):
         recorder = recording.Recorder({"command": [], "folder": str(self.folder), "shared": str(self.folder)})
         recorder._facts = {"rank": rank, "world": world}
+        recorder._claim()
         return recorder
 
+    def window(self, recorder, steps, **variables):
+        """What it takes at so many steps of equal length; None: it waits."""
+        recorder._ends.extend(range(len(recorder._ends), steps))
+        recorder.last_words.rewrite(recorder._ends)
+        with mock.patch.dict(os.environ, variables, clear=True):
+            try:
+                next(recorder.course)
+            except StopIteration as ended:
+                return ended.value
+
+    def recorders(self, *ranks, world):
+        made = [self.recorder(rank, world) for rank in ranks]
+        for recorder in made:
+            recorder.course = recorder._steps_after_warm_up()
+            self.assertEqual(next(recorder.course), recording.LEAST_WARM_UP)
+        return made
+
     def test_ranks_that_see_no_other_host_by_variables_count_those_of_theirs(self):
-        for rank in (2, 3):
-            self.recorder(rank, 4)._claim()
-        course = self.recorder(2, 4)._steps_after_warm_up()
-        with mock.patch.dict(os.environ, clear=True):
-            self.assertEqual(next(course), recording.LEAST_WARM_UP)
-            with self.assertRaises(StopIteration) as ended:
-                next(course)
-        self.assertEqual(ended.exception.value, (recording.FIRST_ON_HOSTS, recording.FIRST_ON_HOSTS + 20))
+        for recorder in self.recorders(2, 3, world=4):
+            window = recording.FIRST_ON_HOSTS, recording.FIRST_ON_HOSTS + 20
+            self.assertEqual(self.window(recorder, recording.LEAST_WARM_UP), window)
+
+    def test_the_window_is_ahead_of_the_fastest_rank(self):
+        slow, fast = self.recorders(0, 1, world=2)
+        fast._ends.extend(20 ** (step % 2) for step in range(40))
+        fast.last_words.rewrite(fast._ends)
+        launcher = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+        window = 40 + recording.AHEAD, 60 + recording.AHEAD
+        self.assertEqual(self.window(slow, 24, **launcher), window)
+        self.assertEqual(self.window(fast, 41, **launcher), window)
+
+    def test_a_rank_that_has_not_begun_takes_the_window_of_the_others(self):
+        [fast] = self.recorders(1, world=2)
+        launcher = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+        window = self.window(fast, 24, **launcher)
+        [late] = self.recorders(0, world=2)
+        self.assertEqual(window, (30, 50))
+        self.assertEqual(self.window(late, 24, **launcher), window)
 
     def test_ranks_that_were_started_anew_wait_for_a_new_window(self):
         window = self.folder / "window"
@@ -243,32 +313,100 @@ class WindowTest(FolderTest):
             window.write_text("60 80")
             with subprocess.Popen([sys.executable, "-c", ""]) as dead:
                 (self.folder / f"rank-{rank}").write_text(str(dead.pid))
-            self.recorder(rank, 2)._claim()
+            self.recorder(rank, 2)
             self.assertFalse(window.exists())
             self.assertEqual((self.folder / f"rank-{rank}").read_text(), str(os.getpid()))
 
 
+class Tensor:
+    def __init__(self, *shape):
+        self.shape = shape
+
+
 class LoadersTest(unittest.TestCase):
-    def samples(self, **sampler):
-        class _BaseDataLoaderIter:
-            _num_yielded = 0
-            _index_sampler = types.SimpleNamespace(**sampler)
+    def facts(self, steps):
+        """Of steps with batches: tensors, or pairs of one and the name of its data."""
+        kind = type("_BaseDataLoaderIter", (), {"__next__": lambda iterator: iterator.batch})
+        original = kind.__next__
+        module = types.SimpleNamespace(_BaseDataLoaderIter=kind)
+        torch = types.SimpleNamespace(is_grad_enabled=lambda: True)
+        with mock.patch.dict(sys.modules, {"torch.utils.data.dataloader": module, "torch": torch}):
+            counted = loaders.Loaders()
+            # Its begin was not seen.
+            counted.end_step()
+            counted.attach()
+        for step in steps:
+            for batch in step:
+                iterator = kind()
+                iterator.batch, iterator._dataset = batch if isinstance(batch, tuple) else (batch, "train")
+                next(iterator)
+            counted.end_step()
+        counted.detach()
+        self.assertIs(kind.__next__, original)
+        return counted.facts()
 
-        module = types.ModuleType("torch.utils.data.dataloader")
-        module._BaseDataLoaderIter = _BaseDataLoaderIter
-        with mock.patch.dict(sys.modules, {module.__name__: module}):
-            iterator = _BaseDataLoaderIter()
-            loaders = facts.Loaders(10)
-            iterator._num_yielded = 40
-            return loaders.samples_per_step(20)
+    def check(self, steps, samples, batch):
+        facts = self.facts(steps)
+        self.assertEqual((facts["samples_per_step"], facts["batch_size"]), (samples, batch))
 
-    def test_a_step_may_have_several_batches(self):
-        self.assertEqual(self.samples(batch_size=8), 32)
-        self.assertIsNone(self.samples(batch_size=None))
+    def test_what_was_yielded_counts(self):
+        self.check([[Tensor(8, 3)]] * 10, 8, 8)
+        # Accumulation with a remainder; a last batch that is smaller.
+        self.check(([[Tensor(16)] * 4] * 2 + [[Tensor(16)] * 2]) * 4, 160 / 3, 16)
+        self.check(([[Tensor(64)]] * 3 + [[Tensor(40)]]) * 2, 58, 64)
 
-    def test_a_batch_that_is_split_among_ranks_counts_in_parts(self):
-        self.assertEqual(self.samples(batch_size=8, split_batches=False, num_processes=2), 32)
-        self.assertEqual(self.samples(batch_size=8, split_batches=True, num_processes=2), 16)
+    def test_an_evaluation_does_not_count(self):
+        self.check(([[Tensor(8)]] * 9 + [[(Tensor(100), "others")] * 5 + [Tensor(8)]]) * 3, 8, 8)
+
+    def test_folds_with_loaders_of_their_own(self):
+        self.check([[(Tensor(8), "one")]] * 5 + [[(Tensor(4), "two")]] * 5, 6, 8)
+
+    def test_where_it_is_not_certain_there_is_no_number(self):
+        self.check([[(Tensor(8), "a"), (Tensor(8), "b")]] * 10, None, None)
+        self.check([[Tensor(8)], [], [], []] * 5, None, None)
+        self.check([[]] * 5, None, None)
+        self.assertFalse(self.facts([[]] * 5)["has_loader"])
+        self.assertTrue(self.facts([[Tensor(8)], []] * 5)["has_loader"])
+
+    def test_samples_of_a_batch(self):
+        for batch, samples in (
+            (Tensor(8, 3), 8),
+            ({"text": ["a"] * 200, "tokens": Tensor(8, 50), "mask": Tensor(8, 50)}, 8),
+            ([Tensor(8, 3), (Tensor(8), Tensor())], 8),
+            ([[Tensor(3, 30, 40), Tensor(3, 50, 20)], [Tensor(5, 4), Tensor(1, 4)]], None),
+            ("text", None),
+            (Tensor(), None),
+        ):
+            self.assertEqual(loaders.samples_of(batch), samples)
+
+
+class LastWordsTest(FolderTest):
+    def words(self, script):
+        setup = f"import os, sys\nfrom lockstep.recorder import last_words\nwords = last_words.LastWords('{self.folder}/r')\n"
+        environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent.parent)}
+        ended = subprocess.run([sys.executable, "-c", setup + script], env=environment, capture_output=True, timeout=60)
+        self.assertEqual(ended.stderr, b"")
+        code = (self.folder / "r.exit").read_bytes()
+        return ended.returncode, code[-1] if code else None, last_words.steps_of(str(self.folder / "r"))
+
+    def test_the_exit_code(self):
+        self.assertEqual(self.words("words.step(1)"), (0, 0, 1))
+        self.assertEqual(self.words("sys.exit(3)"), (3, 3, 0))
+        self.assertEqual(self.words("import threading\nraise SystemExit(4)"), (4, 4, 0))
+        self.assertEqual(self.words("words.step(1); words.step(2); words.leave(5); os._exit(5)"), (5, 5, 2))
+
+    def test_a_signal_leaves_none(self):
+        self.assertEqual(self.words("words.rewrite([1, 2]); os.kill(os.getpid(), 9)"), (-9, None, 2))
+
+    def test_a_forked_process_has_its_own(self):
+        self.assertEqual(self.words("if os.fork() == 0: words.forget(); sys.exit(7)\nos.wait(); sys.exit(2)"), (2, 2, 0))
+
+    def test_a_folder_that_is_not_there(self):
+        words = last_words.LastWords(str(self.folder / "none" / "r"))
+        words.step(1)
+        words.rewrite([1])
+        words.live()
+        words.leave(1)
 
 
 class OwnLoopTest(FolderTest):

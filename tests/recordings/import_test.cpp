@@ -74,8 +74,24 @@ class ImportTest : public testing::Test {
     }
   }
 
+  /// Changes the file of a rank.
+  void change(int rank, const json& keys) const {
+    const std::string name = fmt::format("rank-{}.json", rank);
+    json file = json::parse(read_file(folder_ / name));
+    file.update(keys);
+    write(name, file.dump());
+  }
+  results::Run imported() const { return import_job({.paths = {folder_}}).runs.front(); }
+
   fs::path folder_;
 };
+
+/// Ends of steps, from 100 s on.
+json ends_of(const std::vector<double>& step_s) {
+  json ends = {100.0};
+  for (const double step : step_s) ends.push_back(ends.back().get<double>() + step);
+  return ends;
+}
 
 TEST_F(ImportTest, traces_become_a_record_that_is_read_again) {
   const results::RunRecord record = import_job({.paths = write_traces({})});
@@ -115,6 +131,96 @@ TEST_F(ImportTest, a_recording_with_files_missing_is_imported_as_far_as_it_goes)
   EXPECT_EQ(record.runs.front().recorded->ranks, std::vector<int>{0});
   EXPECT_THAT(record.runs.front().recorded->notes, Contains(HasSubstr("is missing")));
   EXPECT_NO_THROW(results::from_json(results::to_json(record), "run.json"));
+}
+
+TEST_F(ImportTest, the_rank_that_ended_first_is_named_before_its_victims) {
+  write_recording({});
+  change(0, {{"ended", "exception: RuntimeError"}, {"ended_at", 1002.5}});
+  change(1, {{"ended", "exit code 3"}, {"ended_at", 1000}});
+  const results::Recorded recorded = *imported().recorded;
+  ASSERT_EQ(recorded.ends.size(), 2);
+  EXPECT_EQ(recorded.ends[0].rank, 1);
+  EXPECT_EQ(recorded.ends[1].how, "failed: RuntimeError");
+  EXPECT_EQ(recorded.ends[1].after_s, 2.5);
+  EXPECT_EQ(recorded.notes.front(),
+            "Rank 1 left with exit code 3 after 40 steps; rank 0 then failed: RuntimeError after 40 steps.");
+}
+
+TEST_F(ImportTest, unequal_numbers_of_steps_are_said) {
+  write_recording({});
+  EXPECT_THAT(imported().recorded->ends, testing::IsEmpty());
+  json ends = json::parse(read_file(folder_ / "rank-0.json"))["step_end_s"];
+  ends.push_back(200);
+  change(0, {{"step_end_s", ends}, {"ended_at", 1001}});
+  change(1, {{"ended_at", 1000}});
+  EXPECT_EQ(imported().recorded->notes.front(),
+            "Rank 1 finished after 40 steps; rank 0 then finished after 41 steps.");
+}
+
+TEST_F(ImportTest, threads_cores_and_precision_are_those_of_the_ranks) {
+  write_recording({});
+  for (const int rank : {0, 1}) {
+    change(rank, {{"threads", 8},
+                  {"cores", 2},
+                  {"host_cores", 4},
+                  {"precision", "bf16 autocast"},
+                  {"hook", rank == 1 ? json("bf16_compress_hook") : json()},
+                  {"skipped_updates", 4 * rank},
+                  {"has_loader", true}});
+  }
+  const results::RunRecord record = import_job({.paths = {folder_}});
+  const results::Run& run = record.runs.front();
+  EXPECT_EQ(record.threads_per_rank, 8);
+  EXPECT_EQ(run.threads_per_rank, 8);
+  EXPECT_EQ(run.precision, "bf16 autocast");
+  EXPECT_EQ(run.recorded->threads, (std::vector<int>{8, 8}));
+  EXPECT_EQ(run.recorded->cores, (std::vector<int>{2, 2}));
+  EXPECT_EQ(run.recorded->host_cores, 4);
+  EXPECT_TRUE(run.recorded->has_hook);
+  EXPECT_EQ(run.recorded->skipped_updates, 4);
+  EXPECT_EQ(results::to_json(results::from_json(results::to_json(record), "run.json")),
+            results::to_json(record));
+}
+
+TEST_F(ImportTest, rates_count_what_the_loader_yielded) {
+  write_recording({});
+  for (const int rank : {0, 1}) change(rank, {{"samples_per_step", 29.5}, {"batch_size", 32}});
+  EXPECT_NEAR(imported().images_per_s, 59 / 0.01, 60);
+  EXPECT_EQ(imported().batch_per_rank, 32);
+}
+
+TEST_F(ImportTest, there_is_no_batch_where_the_loader_and_the_first_layer_disagree) {
+  write_recording({});
+  change(1, {{"samples_per_step", 1}, {"batch_size", 1}});
+  EXPECT_EQ(imported().unit, "step");
+  EXPECT_THAT(imported().recorded->notes, Contains(HasSubstr("is not that of the first layer")));
+}
+
+TEST_F(ImportTest, a_recording_without_traces_has_the_times_of_its_steps) {
+  write_recording({});
+  for (const int rank : {0, 1}) {
+    change(rank, {{"step_end_s", ends_of({0.01, 0.01, 0.01, 0.01, 0.01})},
+                  {"window", nullptr},
+                  {"trace", nullptr},
+                  {"warnings", {"ended after 6 steps, before its window could begin"}}});
+  }
+  const results::Run run = imported();
+  EXPECT_NEAR(run.images_per_s, 2 * 32 / 0.01, 1);
+  EXPECT_FALSE(run.breakdown);
+  EXPECT_THAT(run.recorded->notes, Contains("Rank 0: ended after 6 steps, before its window could begin"));
+  for (const int rank : {0, 1}) change(rank, {{"step_end_s", {100}}});
+  EXPECT_THROW(imported(), Error);
+}
+
+TEST_F(ImportTest, a_training_that_slows_down_has_no_warmup_but_a_shift) {
+  write_recording({});
+  std::vector<double> step_s;
+  for (int i = 0; i < 200; ++i) step_s.push_back((i < 100 ? 0.006 : 0.016) + 1e-5 * (i * 7 % 5));
+  for (const int rank : {0, 1}) change(rank, {{"step_end_s", ends_of(step_s)}});
+  const results::Run run = imported();
+  EXPECT_EQ(run.warmup_steps, 3);
+  EXPECT_THAT(run.unsettled, HasSubstr("level shift"));
+  EXPECT_THAT(run.recorded->notes, Contains(HasSubstr("From step 101 on a step takes 2.66 times as long")));
 }
 
 TEST_F(ImportTest, one_rank_alone_completes_speed_up_and_factors) {

@@ -47,6 +47,8 @@ class Loaders:
 
     def end_step(self):
         since, self._since = self._since, {}
+        if self._kind is None:
+            return
         if not since:
             self._idle += 1
             return

@@ -13,21 +13,33 @@ def is_steady(durations):
     """Whether warm-up is over, by the rule of lockstep's own runs (src/lockstep/measure/steady_state.cpp), but with one
     comparison in place of what that does about slow decays, trends and level shifts. In O(n log n)."""
     count = len(durations)
-    latest = count - max(LEAST_REST, (count + 1) // 2)
+    latest = _latest_cut(count)
     if latest < LEAST_WARM_UP:
         return False
-    values = _scaled(durations)
-    cut = _end_of_warm_up(values, latest)
+    cut = _end_of_warm_up(durations)
     third = (count - cut) // 3
+    values = _scaled(durations)
     return cut < latest and abs(_standardized_difference(values[cut : cut + third], values[-third:])) < SAME_LEVEL
 
 
-def _end_of_warm_up(values, latest):
-    bound = latest
+def _latest_cut(count):
+    return count - max(LEAST_REST, (count + 1) // 2)
+
+
+def _end_of_warm_up(durations):
+    """The first steps that are slower than those after."""
+    bound = _latest_cut(len(durations))
+    values = _scaled(durations)
     while bound > LEAST_WARM_UP:
         cut = _smallest_error_cut(values, bound)
-        if cut == LEAST_WARM_UP or abs(_standardized_difference(values[LEAST_WARM_UP:cut], values[cut:])) > BEYOND_CHANCE:
+        if cut == LEAST_WARM_UP:
+            break
+        off = _standardized_difference(values[LEAST_WARM_UP:cut], values[cut:])
+        if off > BEYOND_CHANCE:
             return cut
+        if off < -BEYOND_CHANCE:
+            # Warm-up is that of the steps before it slowed down.
+            return _end_of_warm_up(durations[:cut])
         bound = cut - 1
     return LEAST_WARM_UP
 

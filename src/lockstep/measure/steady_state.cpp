@@ -201,7 +201,7 @@ std::string chosen_text(std::span<const double> step_s, size_t cut) {
 
 }  // namespace
 
-SteadyState find_steady_state(std::span<const double> step_s) {
+SteadyState find_steady_state(std::span<const double> step_s, bool only_slower) {
   require_step_times(step_s);
   const size_t n = step_s.size();
   SteadyState state;
@@ -223,6 +223,11 @@ SteadyState find_steady_state(std::span<const double> step_s) {
     const size_t cut = smallest_error_cut(values, kLeastWarmup, bound);
     if (cut == kLeastWarmup) break;
     const double off = standardized_difference(values, kLeastWarmup, cut);
+    if (only_slower && off < -kBeyondChance) {
+      // Warm-up is that of the steps before it slowed down.
+      state.cut = find_steady_state(step_s.first(cut), only_slower).cut;
+      break;
+    }
     if (std::abs(off) > kBeyondChance) {
       const size_t wanted = past_the_decay(deviations, past_the_tail(values, cut, last, off > 0), off > 0);
       state.cut = std::min(wanted, last);
@@ -236,6 +241,7 @@ SteadyState find_steady_state(std::span<const double> step_s) {
   for (int attempt = 0; attempt < 3 && state.remainder.level_shift; ++attempt) {
     const size_t shifted = state.cut + state.remainder.level_shift->step;
     if (shifted > last || 2 * state.remainder.level_shift->step > state.remainder.steps) break;
+    if (only_slower && state.remainder.level_shift->change_share() > 0) break;
     state.cut = shifted;
     examine_remainder(state, step_s);
   }

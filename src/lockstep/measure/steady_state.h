@@ -41,7 +41,9 @@ struct SteadyState {
 /// shift that remains in the first half moves it there. At most half of the steps are cut: a longer warm-up
 /// is found once the run has gone on. O(n log n), a few ms for 10,000 steps, so a run may call it every few
 /// steps.
-SteadyState find_steady_state(std::span<const double> step_s);
+///
+/// `only_slower`: leaves steps that were faster than those after; a training that slows down has changed.
+SteadyState find_steady_state(std::span<const double> step_s, bool only_slower = false);
 
 /// Cuts after `warmup_steps` (`--warmup N`) and examines the remainder in the same way.
 SteadyState fixed_warmup(std::span<const double> step_s, size_t warmup_steps);

@@ -339,32 +339,28 @@ class Importer {
   /// Says who ended first, which the others followed, and how many steps each made.
   void fill_ends() {
     std::vector<std::pair<double, results::RecordedEnd>> ends;
-    bool all_alike = true;
+    std::set<std::pair<std::string, size_t>> kinds;
     for (const Member& member : members_) {
       if (!member.file || member.file->ended.empty()) continue;
-      const RankFile& file = *member.file;
+      const size_t steps = member.file->step_end_s.size();
       ends.push_back(
-          {file.ended_at, {member.rank, how_it_ended(file.ended), static_cast<int>(file.step_end_s.size())}});
-      all_alike =
-          all_alike && file.ended == kFinished && ends.back().second.steps == ends.front().second.steps;
+          {member.file->ended_at, {member.rank, how_it_ended(member.file->ended), static_cast<int>(steps)}});
+      kinds.emplace(member.file->ended, steps);
     }
-    if (all_alike) return;
+    if (kinds.empty() || (kinds.size() == 1 && kinds.begin()->first == kFinished)) return;
     std::ranges::stable_sort(
         ends, {}, [](const auto& end) { return std::pair(end.second.how == kFinished, end.first); });
-    const double first = std::ranges::min(ends, {}, [](const auto& end) { return end.first; }).first;
+    const double first = std::ranges::min_element(ends, {}, [](const auto& end) { return end.first; })->first;
     std::vector<std::string> texts;
     for (auto& [at, end] : ends) {
-      if (first > 0) end.after_s = at - first;
-      if (texts.size() < kMostEnds)
-        texts.push_back(fmt::format("rank {} {}{} after {}", end.rank, texts.empty() ? "" : "then ", end.how,
-                                    counted(end.steps, "step")));
+      end.after_s = first > 0 ? at - first : 0;
+      texts.push_back(fmt::format("rank {} {}{} after {}", end.rank, texts.empty() ? "" : "then ", end.how,
+                                  counted(end.steps, "step")));
       recorded_.ends.push_back(std::move(end));
     }
-    if (ends.size() > kMostEnds)
-      texts.push_back(fmt::format("then {} more", counted(ends.size() - kMostEnds, "rank")));
-    std::string text = fmt::format("{}.", fmt::join(texts, "; "));
-    text.front() = 'R';
-    notes_.insert(notes_.begin(), std::move(text));
+    if (texts.size() > kMostEnds) texts.erase(texts.begin() + kMostEnds, texts.end());
+    texts.front().front() = 'R';
+    notes_.insert(notes_.begin(), fmt::format("{}.", fmt::join(texts, "; ")));
   }
 
   static std::string how_it_ended(const std::string& ended) {
@@ -376,13 +372,13 @@ class Importer {
   }
 
   void fill_facts() {
-    std::set<int> threads;
     for (const int rank : recorded_.ranks) {
       const RankFile* file = file_of(rank);
-      threads.insert(recorded_.threads.emplace_back(file == nullptr ? 0 : file->threads));
+      recorded_.threads.push_back(file == nullptr ? 0 : file->threads);
       recorded_.cores.push_back(file == nullptr ? 0 : file->cores);
     }
-    if (threads.size() == 1) run_.threads_per_rank = *threads.begin();
+    const auto [fewest, most] = std::ranges::minmax(recorded_.threads);
+    run_.threads_per_rank = fewest == most ? most : 0;
     for (const Member& member : members_) {
       if (!member.file) continue;
       recorded_.host_cores = std::max(recorded_.host_cores, member.file->host_cores);
@@ -409,6 +405,18 @@ class Importer {
     return all;
   }
 
+  /// Says so where the steps changed for good behind the window.
+  void note_shift(const measure::SteadyState& steady) {
+    const auto& shift = steady.remainder.level_shift;
+    const int at = shift ? static_cast<int>(steady.cut + shift->step) : 0;
+    if (at <= recorded_.window_at || placed_.empty()) return;
+    const int from = at + recorded_.window_steps + 1;
+    note(
+        fmt::format("From step {} on a step takes {:.2f} times as long: the window before does not explain "
+                    "these, --steps {}:{} does.",
+                    from, 1 + shift->change_share(), from + 20, from + 40));
+  }
+
   void add_rates() {
     run_.loss_first = run_.loss_last = std::numeric_limits<double>::quiet_NaN();
     auto steps = series(steps_outside);
@@ -416,7 +424,7 @@ class Importer {
     results::RowSeries rows;
     if (recorded_.rates_outside) {
       const std::vector<double> job = longest_steps(steps);
-      const measure::SteadyState steady = measure::find_steady_state(job);
+      const measure::SteadyState steady = measure::find_steady_state(job, /*only_slower=*/true);
       const size_t cut = std::min(steady.cut, job.size() - 1);
       run_.warmup_choice = steady.chosen;
       run_.unsettled = steady.unsettled_reason;
@@ -428,6 +436,7 @@ class Importer {
       const std::vector<double> steady_s(job.begin() + static_cast<std::ptrdiff_t>(cut), job.end());
       std::tie(recorded_.window_at, recorded_.window_steps) =
           steps_left_out(*file_of(recorded_.ranks.front()));
+      note_shift(steady);
       assign_window_cost(recorded_, longest_steps(series(steps_inside)), steady_s);
     } else {
       for (const measure::RankStamps& rank : stamps_) {

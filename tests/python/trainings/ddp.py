@@ -21,7 +21,7 @@ parser.add_argument("--steps", type=int, default=80)
 parser.add_argument("--step-s", type=float, default=0, help="sleep in each step")
 parser.add_argument("--accumulate", type=int, default=1)
 parser.add_argument("--workers", type=int, default=0)
-parser.add_argument("--end", help="after the last step: exit, raise, kill, hang or interrupt")
+parser.add_argument("--end", help="after the last step: exit, leave, raise, kill, hang or interrupt")
 parser.add_argument("--compile", action="store_true")
 parser.add_argument("--profile", action="store_true", help="run a profiler of its own")
 parser.add_argument("--move", action="store_true", help="go to another folder and empty the environment")
@@ -122,6 +122,8 @@ if options.deep and rank == 0:
     print(f"{statistics.median(b - a for a, b in zip(ends, ends[1:])):.4f} s a step", flush=True)
 if options.end == "exit":
     sys.exit(3)
+elif options.end == "leave":
+    os._exit(4)
 elif options.end == "raise":
     raise ValueError("diverged")
 elif options.end == "kill":
