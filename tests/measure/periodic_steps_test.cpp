@@ -70,6 +70,21 @@ TEST(PeriodicStepsTest, noise_has_none) {
   }
 }
 
+// Short steps that scatter by a third now and then, beside a pause that lasts many of them.
+TEST(PeriodicStepsTest, the_distance_is_that_of_the_time_not_of_its_parts) {
+  int right = 0;
+  for (unsigned seed = 0; seed < 100; ++seed) {
+    std::vector<double> step_s = noisy_steps(240, 0.3, seed);
+    for (size_t i = 19; i < step_s.size(); i += 20) {
+      step_s[i] += 20;
+      step_s[i - 10] *= 1.5;
+    }
+    const auto found = find_periodic_steps(step_s, numbers_of(step_s));
+    right += found && found->apart == 20 && found->longer_s > 19 ? 1 : 0;
+  }
+  EXPECT_GE(right, 98);
+}
+
 TEST(PeriodicStepsTest, few_steps_have_none) {
   for (size_t count = 0; count < 9; ++count) {
     std::vector<double> step_s(count, 0.1);

@@ -76,6 +76,15 @@ TEST(SeriesDiagnosisTest, a_trend_is_named_with_its_size) {
   EXPECT_GE(right, kSeries * 97 / 100);
 }
 
+TEST(SeriesDiagnosisTest, a_time_falls_by_less_than_all_of_it) {
+  std::vector<double> step_s;
+  for (int k = 0; k < 120; ++k) step_s.push_back(0.0006 + 0.02 * (119 - k) / 119);
+  const SeriesDiagnosis found = diagnose(step_s);
+  ASSERT_TRUE(found.trend);
+  EXPECT_LT(*found.trend, -0.85);
+  EXPECT_GT(*found.trend, -1);
+}
+
 TEST(SeriesDiagnosisTest, a_change_too_small_to_matter_is_left_alone) {
   Generator random(54);
   std::vector<double> step_s = synthetic::draw(Series{1000, 0, 0.1, 0.0005, false}, random);

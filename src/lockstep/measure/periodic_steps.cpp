@@ -16,6 +16,8 @@ constexpr size_t kNeighbors = 5;
 constexpr double kRegular = 0.6;
 constexpr int kFewest = 3;
 constexpr double kChance = 0.01;
+/// Of a distance and its multiples, the longest that has this share of the time is the one.
+constexpr double kSameSteps = 0.8;
 
 /// The lower median of the steps around step i, of which every second one may be long.
 double usual_s(const std::vector<double>& step_s, size_t i) {
@@ -44,8 +46,9 @@ std::optional<PeriodicSteps> find_periodic_steps(const std::vector<double>& step
   }
   const auto all_long = static_cast<int>(steps) - static_cast<int>(std::ranges::count(longer_s, 0));
   std::optional<PeriodicSteps> best;
+  double most_s = 0;
   // As many turns are looked at.
-  double least = kChance / (static_cast<double>(most_apart * (most_apart + 1)) / 2);
+  const double limit = kChance / (static_cast<double>(most_apart * (most_apart + 1)) / 2);
   for (size_t apart = 2; apart <= most_apart; ++apart) {
     std::vector<int> in_turn(apart, 0), count(apart, 0);
     std::vector<double> sum_s(apart, 0);
@@ -60,8 +63,8 @@ std::optional<PeriodicSteps> find_periodic_steps(const std::vector<double>& step
       // Chance makes as large a share of the other steps long, or one step more.
       const double share = (all_long - count[turn] + 1.0) / (static_cast<int>(steps) - in_turn[turn] + 1.0);
       const double chance = binomial_upper_tail(count[turn], in_turn[turn], std::min(1.0, share));
-      if (chance >= least) continue;
-      least = chance;
+      if (chance >= limit || sum_s[turn] < kSameSteps * most_s) continue;
+      most_s = std::max(most_s, sum_s[turn]);
       best = PeriodicSteps{apart, count[turn], sum_s[turn] / count[turn]};
     }
   }

@@ -15,9 +15,9 @@ struct PeriodicSteps {
   double longer_s = 0;
 };
 
-/// Finds the distance and the turn of which the most steps are a third longer than their neighbors, where
-/// chance finds as many once in 100 series. `numbers`: those of the steps in the training, ascending; some
-/// may be missing.
+/// Finds the distance and the turn of which more steps are a third longer than their neighbors than chance
+/// finds once in 100 series; of several, the longest distance that holds most of the additional time.
+/// `numbers`: those of the steps in the training, ascending; some may be missing.
 std::optional<PeriodicSteps> find_periodic_steps(const std::vector<double>& step_s,
                                                  const std::vector<size_t>& numbers);
 

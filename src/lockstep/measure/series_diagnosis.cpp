@@ -179,8 +179,8 @@ std::optional<LevelShift> find_shift(std::span<const double> step_s, std::span<c
   return best;
 }
 
-/// The change from first to last step by the median slope between the medians of up to 40 blocks (Theil 1950,
-/// Sen 1968).
+/// The last step over the first, less 1, by the median slope between the logarithms of the medians of up to
+/// 40 blocks (Theil 1950, Sen 1968).
 double robust_change(std::span<const double> step_s) {
   const size_t n = step_s.size();
   const size_t blocks = std::min<size_t>(40, n);
@@ -190,13 +190,13 @@ double robust_change(std::span<const double> step_s) {
     const size_t first = b * n / blocks;
     const size_t end = (b + 1) * n / blocks;
     place[b] = 0.5 * static_cast<double>(first + end - 1);
-    level[b] = median_of(step_s.subspan(first, end - first));
+    level[b] = logarithm(median_of(step_s.subspan(first, end - first)));
   }
   std::vector<double> slopes;
   for (size_t a = 0; a < blocks; ++a) {
     for (size_t b = a + 1; b < blocks; ++b) slopes.push_back((level[b] - level[a]) / (place[b] - place[a]));
   }
-  return slopes.empty() ? 0 : median_of(slopes) * static_cast<double>(n - 1);
+  return slopes.empty() ? 0 : std::expm1(median_of(slopes) * static_cast<double>(n - 1));
 }
 
 Outliers find_outliers(std::span<const double> step_s, const std::optional<LevelShift>& shift,
@@ -242,7 +242,7 @@ SeriesDiagnosis diagnose(std::span<const double> step_s) {
     const std::vector<double> scores = normal_scores(step_s);
     const auto n = static_cast<double>(step_s.size());
     const ChangeStatistic line = trend_statistic(scores);
-    const double trend = diagnosis.median > 0 ? robust_change(step_s) / diagnosis.median : 0;
+    const double trend = diagnosis.median > 0 ? robust_change(step_s) : 0;
     const bool rises = line.squared_t > trend_threshold(n) && std::abs(trend) > kMaterialChange;
     const auto shift = find_shift(step_s, scores);
     if (shift && (!rises || shift->explained > line.explained)) {

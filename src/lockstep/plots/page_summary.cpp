@@ -46,7 +46,13 @@ std::string figures_part(const Sources& sources) {
       const double exposed = found.breakdown->mean.exposed_s() / found.breakdown->mean.step_s;
       figures.emplace_back(share_text(exposed), "of a step is exposed communication");
     }
-    if (positive(found.step_s.p50)) figures.emplace_back(time_text(found.step_s.p50), "median step");
+    // The rate of a recording is that of its mean step, however far that is from the median.
+    if (found.recorded && !found.samples.empty()) {
+      figures.emplace_back(time_text(found.elapsed_s / static_cast<double>(found.samples.size())),
+                           "mean step");
+    } else if (positive(found.step_s.p50)) {
+      figures.emplace_back(time_text(found.step_s.p50), "median step");
+    }
   }
   std::string text;
   for (size_t i = 0; i < std::min<size_t>(5, figures.size()); ++i) {

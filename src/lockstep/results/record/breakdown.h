@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -13,6 +14,15 @@ using measure::Breakdown;
 using measure::BucketTimes;
 using measure::PhaseTimes;
 using measure::RankBreakdown;
+
+/// When a rank's bucket moves, in seconds after the begin of a step: from the arrival of the last rank to its
+/// end, as far as that is in the step.
+inline measure::Stretch moving(const RankBreakdown& rank, size_t bucket) {
+  if (bucket >= rank.buckets.size()) return {};
+  const BucketTimes& times = rank.buckets[bucket];
+  return {std::min(std::max(times.started_s, times.all_arrived_s), rank.mean.step_s),
+          std::min(times.ended_s, rank.mean.step_s)};
+}
 
 /// A 95 % interval in the unit of its quantity, or the reason why there is none ("not enough data").
 struct Interval {

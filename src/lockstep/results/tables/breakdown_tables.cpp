@@ -6,6 +6,7 @@
 
 #include "lockstep/base/units.h"
 #include "lockstep/results/record/doubt.h"
+#include "lockstep/results/tables/causes.h"
 #include "lockstep/results/tables/tables.h"
 
 namespace lockstep::results {
@@ -70,6 +71,13 @@ std::optional<double> bus_factor(const Run& run, const std::string& kind) {
   return std::nullopt;
 }
 
+/// Mebibytes with two digits, or as many as tell some bytes from none; "-" where a recording does not say.
+std::string bytes_text(const Run& run, double bytes) {
+  if (run.recorded && bytes == 0) return kNoValue;
+  const double mebibytes = bytes / static_cast<double>(kMiB);
+  return fixed_text(mebibytes, run.recorded && mebibytes < 0.01 ? 6 : 2);
+}
+
 /// A row for each of the first buckets of a run; the first names the run.
 Table buckets_table(const std::vector<const Run*>& rows) {
   constexpr size_t kMostBuckets = 8;
@@ -83,19 +91,20 @@ Table buckets_table(const std::vector<const Run*>& rows) {
       // From the arrival of the last rank to the end, mean over the ranks.
       double seconds = 0;
       for (const RankBreakdown& rank : ranks) {
-        const BucketTimes times = i < rank.buckets.size() ? rank.buckets[i] : BucketTimes();
-        seconds += (times.ended_s - std::max(times.started_s, times.all_arrived_s)) /
-                   static_cast<double>(ranks.size());
+        const measure::Stretch moves = moving(rank, i);
+        seconds += (moves.end_s - moves.begin_s) / static_cast<double>(ranks.size());
       }
       std::optional<double> algbw, busbw;
-      if (seconds > 0 && bytes > 0) algbw = bytes / seconds / 1e9;
+      // Few bytes take as long as none, so their rate says nothing of a link.
+      if (seconds > 0 && bytes > 0 && (!run->recorded || bytes >= kLatencyBytes))
+        algbw = bytes / seconds / 1e9;
       const bool known = run->recorded && i < run->recorded->collectives.size();
       const std::string kind = known ? run->recorded->collectives[i].kind : "";
       if (const auto factor = bus_factor(*run, kind); algbw && factor) busbw = *algbw * *factor;
       std::vector<Cell> cells{i == 0 ? fmt::format("{}", run->ranks) : "",
                               i == 0 ? strategy_text(*run) : "",
                               fmt::format("{}", i + 1),
-                              fixed_text(bytes / static_cast<double>(kMiB), 2),
+                              bytes_text(*run, bytes),
                               fixed_text(1000 * seconds, 3),
                               fixed_text(algbw, 2),
                               fixed_text(busbw, 2)};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -7,34 +8,38 @@
 
 namespace lockstep::results {
 
+/// Collectives of fewer bytes take as long as their rounds do: latency.
+inline constexpr int64_t kLatencyBytes = 100'000;
+/// The fewest steps in the window that tell a cause from chance.
+inline constexpr int kFewestSteps = 3;
+
 /// Why a recorded training is slower than it could be.
 struct Cause {
+  /// docs/your-training.md says what tells each.
   enum class Kind {
-    /// A rank is waited for because one of its phases takes longer.
+    kThreads,
+    kWarmUp,
     kSlowRank,
-    /// A rank is waited for because it trains more samples.
     kUnequalBatches,
-    /// Every rank waits for its batches.
+    kUnequalSizes,
     kInput,
-    /// Every micro-batch reduces its gradients, where the last would do.
+    kFewInputs,
     kReducedTooOften,
-    /// Buffers are broadcast in the forward pass.
     kBuffers,
-    /// One bucket holds most of the bytes, and the end of the step.
-    kLargeBucket,
-    /// The last bucket is exposed, because backward has nothing left to hide it behind.
-    kLateBucket,
-    /// Communication takes longer than the backward pass that could hide it.
+    kBlocking,
+    kManyCollectives,
+    kLatency,
+    kAfterBackward,
+    kOneBucket,
     kSlowLink,
-    /// The host waits for the device within steps, and the device for the host.
+    kLinkOrLateRanks,
     kSynchronizing,
-    /// The device waits for a host that issues its kernels too slowly.
     kSlowHost,
-    /// Every k-th step takes longer.
+    kSkippedUpdates,
     kPeriodic
   };
   Kind kind;
-  /// Seconds per step that it costs.
+  /// Seconds per step that it costs; 0: not known.
   double lost_s = 0;
   /// The number behind it, as a clause: "rank 1's input takes 25.0 ms longer than that of the others".
   std::string text;
@@ -42,9 +47,10 @@ struct Cause {
   std::string advice;
 };
 
-/// Causes of a recorded run, the largest first: those that cover 80 % of what they explain (waiting,
-/// transfer, or the input itself) and cost 2 % of a step or more. Empty for a healthy run, and for one that
-/// was not recorded.
+/// Causes of a recorded run, first those whose cost is not known, then the largest: those that cover 80 % of
+/// what they explain (waiting, transfer, or the input itself) and cost 2 % of a step or more. Of causes of
+/// the same milliseconds there is one. Empty for a healthy run, for one that was not recorded, and for fewer
+/// than kFewestSteps.
 std::vector<Cause> causes_of(const Run& run);
 
 }  // namespace lockstep::results

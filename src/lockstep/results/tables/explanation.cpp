@@ -263,7 +263,7 @@ std::string training_sentence(const TrainingRecord& training) {
 std::vector<std::string> explain(const Sources& sources, const LabelledRun& labelled) {
   const RunRecord& record = sources.records[labelled.record].record;
   const Run& run = *labelled.run;
-  if (run.recorded && run.breakdown) return recorded_sentences(record, run);
+  if (run.recorded) return recorded_sentences(record, run);
   const NextCommands next(record, run);
   std::vector<std::string> sentences{headline_of(labelled)};
   const auto add = [&](std::string sentence) {

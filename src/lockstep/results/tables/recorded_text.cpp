@@ -18,44 +18,92 @@ constexpr size_t kMostCauses = 3;
 constexpr size_t kMostGroups = 6;
 /// A smaller share of a step is called hidden.
 constexpr double kHidden = 0.02;
+/// Times that differ by more are not taken for each other.
+constexpr double kDiffers = 0.1;
 
-/// "28 ms waiting for rank 1, whose input takes 25 ms longer, and 9 ms transfer".
+/// " for rank 1 (rank 1's input takes 25 ms longer)": one rank, or several in turn.
+std::string waited_for(const Run& run, const std::vector<Cause>& causes) {
+  const auto late = std::ranges::find_if(causes, [](const Cause& cause) {
+    return cause.kind == Cause::Kind::kSlowRank || cause.kind == Cause::Kind::kUnequalBatches;
+  });
+  const std::string why = late == causes.end() ? "" : fmt::format(" ({})", late->text);
+  if (run.breakdown->straggler) return fmt::format(" for rank {}{}", *run.breakdown->straggler, why);
+  if (!why.empty()) return why;
+  return run.breakdown->mean.waiting_s < kHidden * run.breakdown->mean.step_s
+             ? ""
+             : " for others, who change from step to step";
+}
+
+/// "28 ms waiting for rank 1 (rank 1's input takes 25 ms longer), 9 ms transfer".
 std::string exposed_parts(const Run& run, const std::vector<Cause>& causes) {
   const PhaseTimes& mean = run.breakdown->mean;
-  std::vector<std::string> parts;
-  if (mean.waiting_s > 0) {
-    std::string waiting = fmt::format("{} waiting", time_text(mean.waiting_s));
-    if (run.breakdown->straggler) waiting += fmt::format(" for rank {}", *run.breakdown->straggler);
-    const auto slow = std::ranges::find_if(causes, [](const Cause& cause) {
-      return cause.kind == Cause::Kind::kSlowRank || cause.kind == Cause::Kind::kUnequalBatches;
-    });
-    if (slow != causes.end()) waiting += fmt::format(" ({})", slow->text);
-    parts.push_back(std::move(waiting));
+  if (!(mean.waiting_s > 0)) return fmt::format("{} of transfer", time_text(mean.transfer_s));
+  return fmt::format("{} waiting{}, {} transfer", time_text(mean.waiting_s), waited_for(run, causes),
+                     time_text(mean.transfer_s));
+}
+
+/// Whether the traces have collectives.
+bool has_communication(const Run& run) {
+  return !run.recorded->groups.empty() || run.breakdown->communication_s > 0 ||
+         std::ranges::any_of(run.recorded->work,
+                             [](const RecordedWork& work) { return work.communication_s > 0; });
+}
+
+/// Whether ranks train without each other: no strategy was seen that would have collectives.
+bool trains_apart(const Run& run) {
+  return run.ranks > 1 && run.strategy == "recorded" && !has_communication(run);
+}
+
+/// "2 ranks: 412 samples/s (38.8 ms a step)"; the mean, and the median where that is far from it.
+std::string rate_text(const Run& run) {
+  std::string text =
+      fmt::format("{}: {} {}", counted(run.ranks, "rank"), number_text(run.images_per_s), run.rate_unit());
+  if (run.samples.empty() || !run.step_s.p50) return text;
+  const double mean_s = run.elapsed_s / static_cast<double>(run.samples.size());
+  const bool far = std::abs(*run.step_s.p50 / mean_s - 1) > kDiffers;
+  return text + fmt::format(" ({} a step{})", time_text(mean_s),
+                            far ? fmt::format(" on average, median {}", time_text(run.step_s.p50)) : "");
+}
+
+/// "; of a step's 62.4 ms in the profiler's window, 48 ms are input, ..."; steps of the window are named
+/// where they take another time than those of the rate.
+std::string phases_text(const Run& run, const std::vector<Cause>& causes) {
+  const PhaseTimes& mean = run.breakdown->mean;
+  const bool differs = std::abs(run.recorded->window_cost.value_or(1) - 1) > kDiffers;
+  const std::string window = differs ? " in the profiler's window" : "";
+  if (run.ranks == 1 || !has_communication(run)) {
+    return fmt::format("; of a step's {}{}, {} are input, {} forward, {} backward and {} optimizer",
+                       time_text(mean.step_s), window, time_text(mean.input_s), time_text(mean.forward_s),
+                       time_text(mean.backward_s), time_text(mean.optimizer_s));
   }
-  parts.push_back(fmt::format("{} {}transfer", time_text(mean.transfer_s), mean.waiting_s > 0 ? "" : "of "));
-  return fmt::format("{}", fmt::join(parts, ", "));
+  const double share = mean.exposed_s() / mean.step_s;
+  const std::string step = differs ? fmt::format("a step of {}{}", time_text(mean.step_s), window) : "a step";
+  if (share < kHidden)
+    return fmt::format("; communication is hidden: {} of {} is exposed", share_text(share), step);
+  return fmt::format("; {} of {} is exposed communication: {}", share_text(share), step,
+                     exposed_parts(run, causes));
 }
 
 std::string first_sentence(const Run& run, const std::vector<Cause>& causes) {
-  const PhaseTimes& mean = run.breakdown->mean;
-  std::string text;
+  std::string text = rate_text(run);
+  if (!run.breakdown) return text + ".";
+  if (trains_apart(run)) {
+    return text +
+           fmt::format(
+               "; nothing was communicated in the {} of the window, so that the ranks train networks of "
+               "their own, or the same one {} times.",
+               counted(run.recorded->steps, "step"), run.ranks);
+  }
   if (positive(run.speedup) && run.role() != Role::kBaseline && run.doubt.empty()) {
-    text = fmt::format("{} reach {} times one, so {} efficient; ", counted(run.ranks, "rank"),
+    text = fmt::format("{} reach {} times one, so {} efficient", counted(run.ranks, "rank"),
                        number_text(run.speedup), share_text(run.efficiency));
-  } else {
-    text = fmt::format("{}: {} {}; ", counted(run.ranks, "rank"), number_text(run.images_per_s),
-                       run.rate_unit());
   }
-  if (run.ranks == 1) {
-    return text + fmt::format("of a step's {}, {} are input, {} forward, {} backward and {} optimizer.",
-                              time_text(mean.step_s), time_text(mean.input_s), time_text(mean.forward_s),
-                              time_text(mean.backward_s), time_text(mean.optimizer_s));
-  }
-  const double share = mean.exposed_s() / mean.step_s;
-  if (share < kHidden)
-    return text + fmt::format("communication is hidden: {} of a step is exposed.", share_text(share));
-  return text + fmt::format("{} of a step is exposed communication: {}.", share_text(share),
-                            exposed_parts(run, causes));
+  const auto has = [&](const char* kind) {
+    return std::ranges::find(run.recorded->collectives, kind, &RecordedCollective::kind) !=
+           run.recorded->collectives.end();
+  };
+  if (has("all-to-all") && has("all-reduce")) text = "hybrid parallel, " + text;
+  return text + phases_text(run, causes) + ".";
 }
 
 /// "6 of evaluation, 1 incomplete".
@@ -106,9 +154,17 @@ std::vector<std::string> recorded_sentences(const RunRecord& record, const Run& 
   for (size_t i = 0; i < std::min(kMostCauses, causes.size()); ++i) {
     std::string text = causes[i].text;
     text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
-    sentences.push_back(fmt::format("{} ({} of a step). {}", text,
-                                    share_text(causes[i].lost_s / run.breakdown->mean.step_s),
-                                    causes[i].advice));
+    if (causes[i].lost_s > 0)
+      text += fmt::format(" ({} of a step)", share_text(causes[i].lost_s / run.breakdown->mean.step_s));
+    sentences.push_back(fmt::format("{}. {}", text, causes[i].advice));
+  }
+  if (!run.breakdown) return sentences;
+  if (run.recorded->steps < kFewestSteps)
+    sentences.emplace_back("A cause needs three steps or more: record a longer window.");
+  if (trains_apart(run)) {
+    sentences.emplace_back(
+        "Wrap the model in DistributedDataParallel, and give the DataLoader a DistributedSampler.");
+    return sentences;
   }
   if (run.ranks > 1 && !run.speedup) {
     sentences.emplace_back(

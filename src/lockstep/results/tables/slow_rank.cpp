@@ -30,7 +30,8 @@ struct NamedPhase {
 
 constexpr std::array<NamedPhase, 4> kRankPhases{
     {{"input", &PhaseSeries::input_s,
-      "Look at that rank's DataLoader: workers, disk, and the size of its samples."},
+      "Look at what that rank does before its first operation: its DataLoader's workers and disk, its "
+      "samples."},
      {"forward pass", &PhaseSeries::forward_s,
       "Compare that rank's device and its samples with the others'."},
      {"backward pass", &PhaseSeries::backward_s, kDevice},
