@@ -32,6 +32,7 @@ struct DiffCommandOptions {
   std::string fail_on;
   std::string percentile = "p75";
   bool paired = false;
+  bool as_same = false;
   bool markdown = false;
 };
 
@@ -47,7 +48,7 @@ int run_diff(const DiffCommandOptions& options, const Flags& flags) {
                       "Compare two files of one kind.");
   }
   if (collectives) {
-    flags.refuse({"--fail-on", "--threshold", "--by", "--paired"}, "on tables of collectives",
+    flags.refuse({"--fail-on", "--threshold", "--by", "--paired", "--as-same"}, "on tables of collectives",
                  "It judges launches of a training.");
     print_result(results::to_text(collectives_diff(collectives::from_json(base_file.text, base_file.name),
                                                    collectives::from_json(test_file.text, test_file.name)),
@@ -56,10 +57,15 @@ int run_diff(const DiffCommandOptions& options, const Flags& flags) {
   }
   const results::DiffOptions how{.threshold = options.threshold,
                                  .paired = options.paired,
-                                 .decisive = std::stoi(options.percentile.substr(1))};
+                                 .decisive = std::stoi(options.percentile.substr(1)),
+                                 .as_same = options.as_same};
   const results::RunRecord base = results::from_json(base_file.text, base_file.name);
   const results::RunRecord test = results::from_json(test_file.text, test_file.name);
   const results::Diff diff = results::compare_records(base, test, how);
+  if (options.as_same && std::ranges::none_of(diff.rows, [](const results::DiffRow& row) {
+        return row.base->recorded || row.test->recorded;
+      }))
+    throw ConfigError("--as-same has no effect: no row is a recorded training");
   if (options.paired && std::ranges::none_of(diff.rows, &results::DiffRow::has_pairs)) {
     throw ConfigError("--paired has no effect: no row has as many launches in both files, three or more",
                       "'lockstep compare' measures pairs of launches.");
@@ -112,6 +118,9 @@ RunCommand add_diff(Flags& flags) {
       "--paired", options->paired,
       "launch i of both files ran side by side (base, test, test, base, ...): compare pairs, which "
       "removes drift; needs three pairs or more");
+  flags.add_switch(
+      "--as-same", options->as_same,
+      "compare recorded trainings ('lockstep import') even if nothing says that they are the same");
   flags.add_switch("--markdown", options->markdown, "write tables as GitHub's Markdown");
   return [options, &flags](const Arguments& /*arguments*/) { return run_diff(*options, flags); };
 }

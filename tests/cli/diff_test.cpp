@@ -5,6 +5,7 @@
 #include "lockstep/results/files/record_json.h"
 
 #include "cli/in_process.h"
+#include "recordings/made_traces.h"
 
 namespace lockstep {
 namespace {
@@ -91,6 +92,26 @@ TEST_F(DiffCommandTest, what_cannot_be_compared_is_said) {
 
 TEST_F(DiffCommandTest, markdown_is_a_form_of_it) {
   EXPECT_THAT(diff({base_, slower_, "--markdown"}).output, HasSubstr("| ranks | strategy | p75 base |"));
+}
+
+TEST_F(DiffCommandTest, recorded_trainings_without_a_name_are_compared_as_same_only) {
+  std::vector<std::string> results;
+  for (const char* name : {"a", "b"}) {
+    recordings::MadeJob job{.world = 1, .transfer_us = 0, .late_us = {0}};
+    if (name[0] == 'b') job.gradients = 7;
+    const std::string trace = folder_.path(std::string(name) + "_trace.json");
+    write_file_atomically(trace, recordings::made_traces(job)[0].dump());
+    results.push_back(folder_.path(std::string(name) + "_run.json"));
+    ASSERT_EQ(test::run_here({"lockstep", "import", trace, "-o", results.back()}).exit_code, 0);
+  }
+  const test::Finished refused = diff(results);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.error, AllOf(HasSubstr("not known whether"), HasSubstr("--as-same")));
+  const test::Finished asked = diff({results[0], results[1], "--as-same"});
+  EXPECT_EQ(asked.exit_code, 0) << asked.error;
+  EXPECT_THAT(asked.output, HasSubstr("Phases of a mean step"));
+  EXPECT_EQ(diff({results[0], results[0]}).exit_code, 0) << "the same gradients";
+  EXPECT_EQ(diff({base_, slower_, "--as-same"}).exit_code, 2) << "nothing is recorded";
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <fstream>
 #include <set>
 
@@ -84,6 +85,26 @@ TEST(ImportTest, a_trace_has_the_steps_above_the_events_of_pytorch) {
   EXPECT_THAT(tracks, testing::ElementsAre("rank 1", "rank 1 buckets", "rank 1 PyTorch, track 0",
                                            "rank 1 PyTorch, track 1"));
   EXPECT_THAT(names, testing::IsSupersetOf({"step 6", "exposed communication", "Optimizer.step#SGD.step"}));
+}
+
+TEST(ImportTest, a_baseline_that_counts_steps_is_none_of_a_job_that_counts_samples) {
+  const test::ScratchFolder folder;
+  const auto two = write_traces(folder, "two", {});
+  recordings::MadeJob job{.world = 1, .transfer_us = 0, .late_us = {0}, .batch = 0};
+  const auto alone = write_traces(folder, "one", job);
+  const std::string result = folder.path("run.json");
+  std::vector<std::string> command{"lockstep", "import", two[0], two[1], "--alone", alone[0], "-o", result};
+  const test::Finished refused = test::run_here(command);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.error,
+              testing::AllOf(HasSubstr("how many samples --alone trains in a step is not known"),
+                             HasSubstr("--samples-per-step")));
+  EXPECT_FALSE(std::filesystem::exists(result));
+  command.insert(command.end(), {"--samples-per-step", "32"});
+  EXPECT_EQ(test::run_here(command).exit_code, 0);
+  const std::optional<double> efficiency = results::read_record(result).runs[1].efficiency;
+  EXPECT_GT(efficiency.value_or(0), 0.5);
+  EXPECT_LT(efficiency.value_or(9), 1.1);
 }
 
 TEST(ImportTest, wrong_files_are_answered_with_one_sentence) {

@@ -133,6 +133,22 @@ TEST(CompareTest, other_quantiles_can_be_compared) {
   EXPECT_LT(std::abs(compare(base, test).change_percent()), 2);
 }
 
+TEST(CompareTest, means_see_what_no_percentile_of_most_steps_does) {
+  std::vector<double> base, test;
+  for (int step = 0; step < 400; ++step) {
+    const double usual_s = 0.001 * (1 + 0.01 * ((7 * step) % 11));
+    base.push_back(step % 20 == 0 ? 0.5 : usual_s);
+    test.push_back(usual_s);
+  }
+  EXPECT_EQ(compare({base}, {test}, {.quantile = 0.75}).verdict, Verdict::kSame);
+  const Comparison means = compare({base}, {test}, {.quantile = {}});
+  EXPECT_EQ(means.verdict, Verdict::kFaster);
+  EXPECT_NEAR(means.base_s, 0.026, 0.001);
+  EXPECT_GT(means.change_percent(), 90);
+  // The launch is the unit of means, too.
+  EXPECT_EQ(compare({base, base, base}, {test, test, test}, {.quantile = {}}).verdict, Verdict::kFaster);
+}
+
 /// The example of Holm's procedure: smallest times 4, next times 3, and never falling.
 TEST(HolmTest, corrects_step_by_step) {
   EXPECT_THAT(holm(std::vector{0.01, 0.04, 0.03, 0.005}),

@@ -272,5 +272,128 @@ TEST(DiffTest, no_common_row_is_said_with_what_there_is) {
   EXPECT_THROW(compare_records(RunRecord{}, base), ConfigError);
 }
 
+/// The text on one line.
+std::string on_one_line(const Document& document) {
+  std::string line;
+  for (const char c : to_text(document)) {
+    const bool space = c == ' ' || c == '\n';
+    if (!space || !line.ends_with(' ')) line += space ? ' ' : c;
+  }
+  return line;
+}
+
+/// A recorded training on one rank with the phases of a mean step, of 8 samples unless `batch` is 0: unknown.
+RunRecord recorded_record(const std::string& name, double input_s, int batch = 8) {
+  RunRecord record;
+  record.source = kRecordedSource;
+  const double step_s = 0.03 + input_s;
+  results::Run run = measured_run("single", 1, 40, step_s);
+  run.model = name;
+  run.unit = batch > 0 ? "sample" : results::kStep;
+  run.batch_per_rank = std::max(1, batch);
+  run.parameters = run.parameter_tensors = run.largest_parameter = 0;
+  run.recorded.emplace().ranks = {0};
+  run.breakdown = breakdown_of(1, step_s, 0, 0);
+  measure::PhaseTimes& mean = run.breakdown->mean;
+  mean = {.input_s = input_s, .forward_s = 0.01, .backward_s = 0.019, .optimizer_s = 0.001, .step_s = step_s};
+  record.runs = {run};
+  return record;
+}
+
+TEST(DiffTest, phases_of_both_sides_say_what_made_the_difference) {
+  const RunRecord base = recorded_record("train", 0.03), test = recorded_record("train", 0.001);
+  const std::string text = to_text(diff_tables(compare_records(base, test)));
+  EXPECT_THAT(text, HasSubstr("\nPhases of a mean step, milliseconds\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("base +60.00 +30.00 +10.00 +19.00"));
+  EXPECT_THAT(text, testing::ContainsRegex("test +31.00 +1.00 +10.00 +19.00"));
+  EXPECT_THAT(on_one_line(diff_tables(compare_records(base, test))),
+              HasSubstr("A mean step takes 29.0 ms less in test (60.0 ms in base): input 29.0 ms less. "));
+  EXPECT_THAT(text, HasSubstr("lockstep import --append"));
+  EXPECT_THAT(text, AllOf(Not(HasSubstr("--repeat")), Not(HasSubstr("bucket_size"))));
+  // Two phases that make up for each other.
+  RunRecord other = base;
+  other.runs[0].breakdown->mean.input_s -= 0.01;
+  other.runs[0].breakdown->mean.backward_s += 0.012;
+  other.runs[0].breakdown->mean.step_s += 0.002;
+  EXPECT_THAT(on_one_line(diff_tables(compare_records(base, other))),
+              AllOf(HasSubstr("backward 12.0 ms more"), HasSubstr("input 10.0 ms less"),
+                    Not(HasSubstr("forward 1"))));
+  EXPECT_THAT(on_one_line(diff_tables(compare_records(base, base))), HasSubstr("no phase changes by 2 %"));
+  // Those of bench likewise, where both sides have them.
+  RunRecord bench = sweep_record();
+  for (results::Run& run : bench.runs) run.breakdown = breakdown_of(run.ranks, 0.5, 0, 0.1);
+  EXPECT_THAT(to_text(diff_tables(compare_records(bench, bench))), HasSubstr("Phases of a mean step"));
+  for (results::Run& run : bench.runs) run.breakdown.reset();
+  EXPECT_THAT(to_text(diff_tables(compare_records(bench, bench))), Not(HasSubstr("Phases of")));
+}
+
+TEST(DiffTest, trainings_that_nothing_calls_the_same_are_compared_only_when_asked) {
+  const RunRecord base = recorded_record(kUnnamed, 0.03, 0), test = recorded_record(kUnnamed, 0.003, 0);
+  try {
+    compare_records(base, test);
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("not known whether base and test are the same"));
+    EXPECT_THAT(error.advice(), AllOf(HasSubstr("--as-same"), HasSubstr("import --name"),
+                                      HasSubstr("training with unknown batch size at 1")));
+  }
+  const std::string text = on_one_line(diff_tables(compare_records(base, test, {.as_same = true})));
+  EXPECT_THAT(text, AllOf(HasSubstr("training with unknown batch size"), HasSubstr("input 27.0 ms less")));
+  EXPECT_THAT(on_one_line(verdicts({"a", base}, {"b", test})),
+              HasSubstr("not known whether they are the same"));
+  // What is not the same in any case has no row in common.
+  RunRecord more_ranks = test;
+  more_ranks.runs[0].ranks = 2;
+  EXPECT_THROW(compare_records(base, more_ranks, {.as_same = true}), ConfigError);
+}
+
+TEST(DiffTest, a_rate_that_a_few_long_steps_make_is_said_beside_the_percentile) {
+  RunRecord base = recorded_record("train", 0), test = base;
+  results::Run& slow = base.runs[0];
+  slow.samples.clear();
+  for (int step = 0; step < 400; ++step)
+    slow.samples.push_back({step % 20 == 0 ? 0.5 : 0.001 * (1 + 0.01 * ((7 * step) % 11))});
+  test.runs[0].samples.clear();
+  for (int step = 0; step < 400; ++step)
+    test.runs[0].samples.push_back({0.001 * (1 + 0.01 * ((7 * step) % 11))});
+  slow.images_per_s = 310;
+  test.runs[0].images_per_s = 7600;
+  const Diff diff = compare_records(base, test);
+  EXPECT_EQ(diff.rows[0].verdict.verdict, Verdict::kSame);
+  EXPECT_EQ(diff.rows[0].mean.verdict, Verdict::kFaster);
+  EXPECT_TRUE(diff.rows[0].only_mean_differs());
+  const std::string text = to_text(diff_tables(diff));
+  EXPECT_THAT(text, HasSubstr("  rate faster (here)\n"));
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("Mean rate: train no ddp at 1 rank: 310 samples/s in base, 7600 samples/s in"),
+                    HasSubstr("p75: same within noise")));
+  EXPECT_THAT(text, HasSubstr("1 row: 1 faster by the mean rate alone."));
+  EXPECT_THAT(to_text(diff_tables(compare_records(base, base))), Not(HasSubstr("Mean rate")));
+  EXPECT_THAT(on_one_line(verdicts({"a", base}, {"b", test})), HasSubstr("% by its mean"));
+}
+
+TEST(DiffTest, a_rate_without_an_interval_is_said_where_it_is_far_from_the_percentile) {
+  RunRecord base = recorded_record("train", 0), test = base;
+  base.runs[0].samples.assign(6, {0.01});
+  base.runs[0].samples.back() = {0.3};
+  test.runs[0].samples.assign(6, {0.01});
+  const Diff diff = compare_records(base, test);
+  EXPECT_EQ(diff.rows[0].verdict.verdict, Verdict::kNotEnoughData);
+  EXPECT_FALSE(diff.rows[0].only_mean_differs());
+  EXPECT_THAT(to_text(diff_tables(diff)), AllOf(HasSubstr("Mean rate: "), HasSubstr("not enough data; p75")));
+  EXPECT_THAT(to_text(diff_tables(compare_records(test, test))), Not(HasSubstr("Mean rate")));
+}
+
+TEST(DiffTest, a_mean_rate_that_falls_over_launches_is_a_regression) {
+  const RunRecord base = drawn_record({0.5}, 7);
+  RunRecord test = drawn_record({0.5}, 8);
+  for (size_t step = 0; step < test.runs[0].samples.size(); step += 8) test.runs[0].samples[step][0] *= 3;
+  const Diff diff = compare_records(base, test);
+  EXPECT_EQ(diff.rows[0].verdict.verdict, Verdict::kSame);
+  EXPECT_EQ(diff.rows[0].mean.verdict, Verdict::kSlower);
+  EXPECT_EQ(diff.regressions(), 1);
+  EXPECT_THAT(to_text(diff_tables(diff)), HasSubstr("Regressions beyond 2 %: resnet50 no ddp at 1 rank."));
+}
+
 }  // namespace
 }  // namespace lockstep::results

@@ -9,9 +9,12 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/json_codec.h"
+#include "lockstep/results/files/csv.h"
 #include "lockstep/results/files/record_json.h"
 #include "lockstep/results/files/system_json.h"
+#include "lockstep/results/record/doubt.h"
 #include "lockstep/results/record/launches.h"
+#include "lockstep/results/tables/tables.h"
 
 #include "results/sample_runs.h"
 
@@ -278,6 +281,37 @@ TEST(JsonReaderTest, errors_in_a_file_of_pytorchs_benchmark_are_named_too) {
   file = pytorch_file();
   file["benchmark_results"][0]["result"][2]["ranks"] = json::array();
   EXPECT_THAT(message(file.dump()), HasSubstr("expected at least one rank"));
+}
+
+TEST(JsonReaderTest, hosts_that_nobody_knows_are_said_so_everywhere) {
+  RunRecord record = small_record();
+  for (results::Run& run : record.runs) run.hosts = 0;
+  const std::string text = to_json(record);
+  EXPECT_THAT(text, HasSubstr("\"hosts\": null"));
+  EXPECT_EQ(from_json(text, "a.json").runs[1].hosts, 0);
+  const std::string csv = to_csv(record);
+  EXPECT_THAT(csv.substr(0, csv.find('\n')), HasSubstr("ranks,hosts,"));
+  EXPECT_THAT(csv, testing::Not(HasSubstr(",0,ddp")));
+  EXPECT_THAT(to_text(ddp_tables(record), {.width = 200, .screen = true}),
+              AllOf(HasSubstr("?M/2R"), testing::Not(HasSubstr("1M/"))));
+  record.runs[0].hosts = 2;
+  EXPECT_THAT(to_text(scaling_tables(record)), HasSubstr("hosts"));
+  EXPECT_EQ(spare_cores(record, record.runs[1]), std::nullopt);
+}
+
+TEST(JsonReaderTest, traces_are_referred_to_import) {
+  const std::string packed = std::string("\x1f\x8b\x08", 3) + "rest";
+  for (const std::string& text : {std::string(R"({"schemaVersion": 1, "traceEvents": []})"),
+                                 std::string(R"({"schemaVersion": 1, "traceEvents": [{"ph": )"),
+                                 std::string(R"( [{"ph": "X", "name": "a"}])"), packed}) {
+    try {
+      from_json(text, "a.json");
+      FAIL() << text;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("'a.json' is no result"), HasSubstr("trace")));
+      EXPECT_THAT(error.advice(), HasSubstr("lockstep import"));
+    }
+  }
 }
 
 }  // namespace

@@ -122,5 +122,39 @@ TEST(RowMatchingTest, no_row_is_matched_twice) {
   EXPECT_EQ(text_of(match_rows(base, record_of({plain_run("ddp", 2)}))), "ddp2=ddp2 base:ddp2 ");
 }
 
+TEST(RowMatchingTest, recorded_trainings_are_the_same_by_name_or_by_their_gradients) {
+  const auto recorded = [](const char* name, int64_t parameters, int batch) {
+    Row run = plain_run("ddp", 2);
+    run.recorded.emplace();
+    run.model = name;
+    run.parameters = run.largest_parameter = parameters;
+    run.parameter_tensors = parameters > 0 ? 2 : 0;
+    run.unit = batch > 0 ? "sample" : results::kStep;
+    run.batch_per_rank = std::max(1, batch);
+    return record_of({run});
+  };
+  const auto matches = [](const RunRecord& base, const RunRecord& test, bool as_same = false) {
+    return match_rows(base, test, as_same).rows.size() == 1;
+  };
+  EXPECT_TRUE(matches(recorded("train", 10, 8), recorded("train", 20, 8)));
+  EXPECT_TRUE(matches(recorded("train", 10, 8), recorded("train", 10, 0))) << "the trace may lack shapes";
+  EXPECT_TRUE(matches(recorded(kUnnamed, 10, 8), recorded(kUnnamed, 10, 8)));
+  EXPECT_TRUE(matches(recorded(kUnnamed, 10, 8), recorded("train", 10, 8)));
+  const std::vector<std::pair<RunRecord, RunRecord>> open{
+      {recorded("train", 10, 8), recorded("other", 10, 8)},
+      {recorded("train", 10, 8), recorded("train", 10, 16)},
+      {recorded(kUnnamed, 10, 8), recorded(kUnnamed, 20, 8)},
+      {recorded(kUnnamed, 0, 8), recorded(kUnnamed, 0, 8)},
+      {recorded(kUnnamed, 0, 0), recorded("train", 0, 0)}};
+  for (const auto& [base, test] : open) {
+    EXPECT_FALSE(matches(base, test)) << base.runs[0].model << test.runs[0].model;
+    EXPECT_TRUE(matches(base, test, /*as_same=*/true));
+  }
+  // Runs of bench are what they say.
+  EXPECT_FALSE(matches(record_of({plain_run("ddp", 2)}),
+                       record_of({with(plain_run("ddp", 2), [](Row& run) { run.batch_per_rank = 16; })}),
+                       true));
+}
+
 }  // namespace
 }  // namespace lockstep::results

@@ -44,9 +44,10 @@ Launches without_empty(const Launches& launches) {
   return kept;
 }
 
-std::vector<double> log_quantiles(const Launches& launches, double quantile) {
+std::vector<double> log_values(const Launches& launches, const std::optional<double>& quantile) {
   std::vector<double> logs;
-  for (const auto& launch : launches) logs.push_back(logarithm(percentile(launch, 100 * quantile)));
+  for (const auto& launch : launches)
+    logs.push_back(logarithm(quantile ? percentile(launch, 100 * *quantile) : mean_of(launch)));
   return logs;
 }
 
@@ -65,8 +66,10 @@ std::optional<Located> located_within(const Launches& launches, const CompareOpt
   double spread = 0;
   const auto count = static_cast<double>(launches.size());
   for (size_t i = 0; i < launches.size(); ++i) {
+    const std::span<const double> launch(launches[i]);
+    const IntervalOptions how{options.confidence, true};
     const Estimate estimate =
-        quantile_estimate(std::span<const double>(launches[i]), options.quantile, {options.confidence, true});
+        options.quantile ? quantile_estimate(launch, *options.quantile, how) : mean_estimate(launch, how);
     if (!estimate.interval) {
       reason = launches.size() == 1 ? estimate.reason_text
                                     : fmt::format("{} in launch {}", estimate.reason_text, i + 1);
@@ -202,8 +205,8 @@ Comparison compare(const Launches& base, const Launches& test, const CompareOpti
     row.reason = base_kept.empty() ? "base: no steps" : "test: no steps";
     return row;
   }
-  const std::vector<double> base_logs = log_quantiles(base_kept, options.quantile);
-  const std::vector<double> test_logs = log_quantiles(test_kept, options.quantile);
+  const std::vector<double> base_logs = log_values(base_kept, options.quantile);
+  const std::vector<double> test_logs = log_values(test_kept, options.quantile);
   row.base_s = std::exp(mean_of(base_logs));
   row.test_s = std::exp(mean_of(test_logs));
   row.ratio = row.test_s / row.base_s;

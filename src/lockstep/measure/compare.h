@@ -18,8 +18,8 @@ enum class Verdict { kFaster, kSlower, kSame, kNotEnoughData };
 std::string_view verdict_text(Verdict verdict);
 
 struct CompareOptions {
-  /// The quantile that is compared: 0.5 the median, 0.75 p75, ...
-  double quantile = 0.5;
+  /// The quantile that is compared: 0.5 the median, 0.75 p75, ...; empty: the mean.
+  std::optional<double> quantile = 0.5;
   double confidence = 0.95;
   /// Changes smaller than this share of the base's time are no regression, however certain.
   double threshold = 0.02;

@@ -16,6 +16,11 @@ void add_alone(results::RunRecord& record, const results::RunRecord& alone) {
     throw ConfigError("--alone has no run of one rank",
                       "Give a trace, a recording or a result of the same script on one rank.");
   results::Run& run = record.runs.front();
+  if (one->batch_is_known() != run.batch_is_known())
+    throw ConfigError(
+        fmt::format("how many samples {} trains in a step is not known, and the other's rate counts samples",
+                    run.batch_is_known() ? "--alone" : "a rank of the job"),
+        "--samples-per-step N says it for traces; a result says it if it was imported with that flag.");
   results::Run baseline = *one;
   const double of_one = one->images_per_rank_step(), of_rank = run.images_per_rank_step();
   // Epochs of other lengths end with smaller batches.
@@ -24,9 +29,8 @@ void add_alone(results::RunRecord& record, const results::RunRecord& alone) {
   baseline.ranks = baseline.hosts = 1;
   baseline.strategy = results::kSingle;
   baseline.backend.clear();
-  if (run.unit != one->unit || run.unit == "step") {
-    // Samples are not known of both: steps of a rank are compared with steps of the one.
-    baseline.recorded->samples_per_step = run.recorded->samples_per_step = 0;
+  if (!run.batch_is_known()) {
+    // Steps of a rank are compared with steps of the one.
   } else if (same(of_rank * run.ranks) && run.ranks > 1) {
     // The job's whole batch on one rank: strong scaling.
     run.global_batch = baseline.global_batch = one->batch_per_rank * one->accumulate;

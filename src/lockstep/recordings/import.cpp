@@ -193,7 +193,7 @@ class Importer {
         members_, [](const Member& member) { return member.file && !member.file->command.empty(); });
     run_.model = options_.name;
     if (run_.model.empty() && named != members_.end()) run_.model = script_name(named->file->command);
-    if (run_.model.empty()) run_.model = "training";
+    if (run_.model.empty()) run_.model = results::kUnnamed;
     run_.ranks = world_;
     std::set<std::string> hosts;
     for (const Member& member : members_) {
@@ -275,7 +275,7 @@ class Importer {
       if (!recorded_.batches.empty())
         note("Ranks train different numbers of samples; rates count one of them for all.");
     } else {
-      run_.unit = "step";
+      run_.unit = results::kStep;
       run_.batch_per_rank = run_.accumulate = 1;
       note(fmt::format(
           "How many samples a step has is not known{}, so rates count steps of a rank: --samples-per-step "

@@ -169,6 +169,7 @@ Run read_pytorch_run(const JsonNode& result, const RunRecord& record, bool no_dd
   run.backend = no_ddp ? "" : record.distributed_backend;
   run.device = record.cuda_version.empty() ? "cpu" : "cuda";
   run.memory_format = "contiguous";
+  run.hosts = 1;
   run.bucket_mb = no_ddp ? 0 : record.bucket_size_mb;
   run.pooled = true;
   run.ranks = static_cast<int>(result["ranks"].elements().size());
@@ -225,6 +226,14 @@ RunRecord read_training(const nlohmann::json& document, std::string_view name) {
   return record;
 }
 
+/// Whether it is a trace of events, or packed as traces are.
+bool is_trace(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t\r\n");
+  return text.starts_with("\x1f\x8b") || text.starts_with("PK\x03\x04") ||
+         (begin != std::string_view::npos && text[begin] == '[') ||
+         text.find("\"traceEvents\"") != std::string_view::npos;
+}
+
 }  // namespace
 
 std::string to_json(const RunRecord& record) {
@@ -245,6 +254,12 @@ std::string json_reference() {
 }
 
 RunRecord from_json(std::string_view text, std::string_view name) {
+  if (is_trace(text)) {
+    throw Error(
+        fmt::format("'{}' is no result of lockstep bench: it looks like a trace of events, or a packed one",
+                    name),
+        "`lockstep import` makes a result of traces of PyTorch's profiler.");
+  }
   const nlohmann::json document = parse_json(text, name);
   const JsonNode root(document, name);
   if (document.is_object() && root["schema"].text_or("") == kTrainingSchema)

@@ -10,6 +10,9 @@
 
 namespace lockstep::results {
 
+/// Name of a recorded network that nothing names.
+inline constexpr const char* kUnnamed = "training";
+
 /// Work of one rank in the steps that phases rest on, as unions of times, in seconds.
 struct RecordedWork {
   /// By the device's kernels; otherwise by operations on the host.

@@ -48,20 +48,30 @@ std::vector<const Setting*> deciding(const RunRecord& base, const RunRecord& tes
   return kept;
 }
 
-/// The key of a row: rows of two files match where it is equal.
-Texts identity(const Run& run, const std::vector<const Setting*>& deciding) {
+/// Whether two runs train the same network on the same batch, as far as that is known.
+bool same_training(const Run& a, const Run& b, bool as_same) {
+  const bool recorded = a.recorded || b.recorded;
+  if (recorded && as_same) return true;
   // Strong scaling: the batch per rank follows from the number of ranks.
-  Texts texts{run.model,
-              run.global_batch > 0 ? fmt::format("global {}", run.global_batch)
-                                   : fmt::format("{}", run.batch_per_rank),
-              fmt::format("{}", run.ranks), communicates(run) ? "communicates" : run.strategy};
+  const bool same_batch =
+      a.global_batch == b.global_batch && (a.global_batch > 0 || a.batch_per_rank == b.batch_per_rank);
+  if (!recorded) return same_batch && a.model == b.model;
+  if (!same_batch && a.batch_is_known() && b.batch_is_known()) return false;
+  if (a.model != kUnnamed && b.model != kUnnamed) return a.model == b.model;
+  return a.parameters > 0 && a.parameters == b.parameters && a.parameter_tensors == b.parameter_tensors &&
+         a.largest_parameter == b.largest_parameter;
+}
+
+/// The key of a row: rows of two files that train the same match where it is equal.
+Texts identity(const Run& run, const std::vector<const Setting*>& deciding) {
+  Texts texts{fmt::format("{}", run.ranks), communicates(run) ? "communicates" : run.strategy};
   for (const Setting* setting : deciding) texts.push_back(has(*setting, run) ? setting->text(run) : "");
   return texts;
 }
 
 }  // namespace
 
-RowMatching match_rows(const RunRecord& base, const RunRecord& test) {
+RowMatching match_rows(const RunRecord& base, const RunRecord& test, bool as_same) {
   RowMatching matching;
   const std::vector<const Setting*> kept = deciding(base, test, matching.changes);
   std::vector<bool> taken(test.runs.size());
@@ -77,7 +87,10 @@ RowMatching match_rows(const RunRecord& base, const RunRecord& test) {
     }
     const Texts wanted = identity(run, kept);
     size_t found = 0;
-    while (found < test.runs.size() && (taken[found] || identity(test.runs[found], kept) != wanted)) ++found;
+    const auto matches = [&](const Run& other) {
+      return same_training(run, other, as_same) && identity(other, kept) == wanted;
+    };
+    while (found < test.runs.size() && (taken[found] || !matches(test.runs[found]))) ++found;
     if (found == test.runs.size()) {
       matching.only_base.push_back(&run);
     } else {

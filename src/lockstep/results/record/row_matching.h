@@ -41,6 +41,9 @@ struct RowMatching : RecordDifferences {
 /// comparison, and stands in `changes`. `single` and `independent` rows stay among themselves, and know
 /// neither backend nor bucket size. Settings that a file lacks (files of PyTorch's benchmark have few) count
 /// as equal.
-RowMatching match_rows(const RunRecord& base, const RunRecord& test);
+///
+/// Recorded trainings are the same where both have one name, or gradients of the same sizes, and no two
+/// batches are known and differ. `as_same`: they are, whatever the records say.
+RowMatching match_rows(const RunRecord& base, const RunRecord& test, bool as_same = false);
 
 }  // namespace lockstep::results

@@ -20,6 +20,9 @@ std::string mebibytes_text(double mebibytes);
 inline constexpr const char* kSingle = "single";
 inline constexpr const char* kIndependent = "independent";
 
+/// Unit of rates that count steps of a rank, for want of a batch.
+inline constexpr const char* kStep = "step";
+
 /// The part that a row plays in a comparison; follows from the name of its strategy.
 enum class Role {
   kStrategy,
@@ -45,7 +48,7 @@ struct Setup {
   /// Batches per rank whose gradients are added up before they are combined, once per step.
   int accumulate = 1;
   int ranks = 1;
-  /// Hosts that the ranks are on.
+  /// Hosts that the ranks are on; 0: not known.
   int hosts = 1;
   std::string strategy;
   std::string backend;
@@ -90,6 +93,8 @@ struct Setup {
   /// "images/s", "tokens/s".
   std::string rate_unit() const { return unit + "s/s"; }
   Role role() const { return role_of(strategy); }
+  /// Rates of a recorded training count steps where nothing tells its batch, which is 1 then.
+  bool batch_is_known() const { return unit != kStep; }
 
   template <typename Fields, typename Self>
   static void describe(Fields& fields, Self& setup);
@@ -189,7 +194,7 @@ inline constexpr auto kSettings = [] {
       {"accumulate", "accumulation", &Setup::accumulate, kPositive, "--accumulate",
        titled("gradients of {} batches accumulated", "no accumulation")},
       {"ranks", "number of ranks", &Setup::ranks, kIdentity | kRequired | kPositive, nullptr, {}, kMostRanks},
-      {"hosts", "hosts", &Setup::hosts, kPlacement | kPositive | kDerived},
+      {"hosts", "hosts", &Setup::hosts, kPlacement | kNullable | kUnknownIfAbsent | kDerived},
       {"strategy", "strategy", &Setup::strategy, kOfCommunication | kRequired},
       {"backend", "backend", &Setup::backend, kOfCommunication | kNullable | kUnknownIfAbsent | kDerived},
       {"precision", "precision", &Setup::precision},

@@ -59,8 +59,8 @@ std::string examples_text(const Run& run, const std::optional<double>& step_s, c
 /// "1M/2G": machines and devices per machine, as PyTorch's benchmark names a row.
 std::string label_of(const Run& run, const char* unit) {
   if (run.role() == Role::kBaseline) return "no ddp";
-  const int hosts = std::max(1, run.hosts);
-  return fmt::format("{}M/{}{}", hosts, (run.ranks + hosts - 1) / hosts, unit);
+  if (run.hosts == 0) return fmt::format("?M/{}{}", run.ranks, unit);
+  return fmt::format("{}M/{}{}", run.hosts, (run.ranks + run.hosts - 1) / run.hosts, unit);
 }
 
 /// The layout of PyTorch's benchmark, which repeats the name of a percentile in every row.
@@ -120,7 +120,7 @@ Table ddp_table(const std::vector<const Run*>& rows) {
 
 /// "Benchmark: resnet50 with batch size 8, bf16".
 std::string ddp_title(const ModelGroup& group, const Run& run, const std::vector<const Setting*>& varied) {
-  std::string text = fmt::format("Benchmark: {} with {}", group.model, batch_text(group));
+  std::string text = fmt::format("Benchmark: {} with {}", group.model, batch_text(run));
   for (const Setting* attribute : varied) text += ", " + attribute->phrase(run);
   return text;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 #include <set>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "lockstep/measure/percentiles.h"
 #include "lockstep/results/record/launches.h"
 #include "lockstep/results/tables/notices.h"
+#include "lockstep/results/tables/row_tables.h"
 
 namespace lockstep::results {
 namespace {
@@ -43,11 +45,22 @@ Comparison compare_pooled(const Launches& base, const Launches& test,
   Comparison comparison;
   comparison.options = options;
   comparison.within_launches = true;
-  comparison.base_s = measure::percentile(base.front(), 100 * options.quantile);
-  comparison.test_s = measure::percentile(test.front(), 100 * options.quantile);
+  comparison.base_s = measure::percentile(base.front(), 100 * *options.quantile);
+  comparison.test_s = measure::percentile(test.front(), 100 * *options.quantile);
   if (comparison.base_s > 0) comparison.ratio = comparison.test_s / comparison.base_s;
   comparison.reason = "a file of PyTorch's benchmark pools the samples of ranks that move together";
   return comparison;
+}
+
+/// `quantile`: empty for the mean.
+measure::CompareOptions options_for(std::optional<double> quantile, const DiffOptions& options) {
+  return {quantile, options.confidence, options.threshold, options.paired};
+}
+
+/// Whether a step has more samples on one side, as far as both are known.
+bool has_other_batches(const DiffRow& row) {
+  return row.base->batch_is_known() && row.test->batch_is_known() &&
+         row.base->images_per_rank_step() != row.test->images_per_rank_step();
 }
 
 /// One percentile of a row, or the reason why a side has too few steps for it.
@@ -55,17 +68,14 @@ PercentileChange compare_percentile(const DiffRow& row, const Launches& base, co
                                     int percentile, const DiffOptions& options) {
   PercentileChange change;
   change.percentile = percentile;
-  const measure::CompareOptions how{.quantile = percentile / 100.0,
-                                    .confidence = options.confidence,
-                                    .threshold = options.threshold,
-                                    .paired = options.paired};
+  const measure::CompareOptions how = options_for(percentile / 100.0, options);
   change.comparison.options = how;
-  const double base_images = row.base->images_per_rank_step(), test_images = row.test->images_per_rank_step();
-  if (base_images != test_images) {
+  if (has_other_batches(row)) {
     change.known = false;
     change.comparison.within_launches = !row.over_launches();
-    change.comparison.reason = fmt::format("a step has {:g} {}s per rank in base and {:g} in test",
-                                           base_images, row.base->unit, test_images);
+    change.comparison.reason =
+        fmt::format("a step has {:g} {}s per rank in base and {:g} in test", row.base->images_per_rank_step(),
+                    row.base->unit, row.test->images_per_rank_step());
     return change;
   }
   const int needed = measure::samples_needed(percentile);
@@ -95,17 +105,26 @@ DiffRow compare_row(const MatchedRow& matched, const Diff& diff) {
     row.changes.push_back(compare_percentile(row, base, test, percentile, diff.options));
     if (percentile == diff.options.decisive) row.verdict = row.changes.back().comparison;
   }
+  row.mean.options = options_for({}, diff.options);
+  if (!has_other_batches(row) && !pools_ranks(*row.base) && !pools_ranks(*row.test))
+    row.mean = measure::compare(base, test, row.mean.options);
   return row;
 }
 
-/// Corrects all verdicts of the file at once (Holm), and marks the rows that lose theirs.
+/// Corrects all verdicts of the file at once (Holm), likewise those of the means, and marks the rows that
+/// lose theirs.
 void correct_verdicts(std::vector<DiffRow>& rows) {
-  std::vector<Comparison> verdicts;
-  for (const DiffRow& row : rows) verdicts.push_back(row.verdict);
+  std::vector<Comparison> verdicts, means;
+  for (const DiffRow& row : rows) {
+    verdicts.push_back(row.verdict);
+    means.push_back(row.mean);
+  }
   measure::correct_for_rows(verdicts);
+  measure::correct_for_rows(means);
   for (size_t i = 0; i < rows.size(); ++i) {
     rows[i].corrected_away = rows[i].verdict.differs() && !verdicts[i].differs();
     rows[i].verdict = verdicts[i];
+    rows[i].mean = means[i];
   }
 }
 
@@ -115,9 +134,7 @@ std::string what_is_in(const RunRecord& record) {
   std::set<int> ranks;
   for (const Run& run : record.runs) {
     if (!run.finished()) continue;
-    work.insert(run.global_batch > 0
-                    ? fmt::format("{} with global batch size {}", run.model, run.global_batch)
-                    : fmt::format("{} with batch size {}", run.model, run.batch_per_rank));
+    work.insert(fmt::format("{} with {}", run.model, batch_text(run)));
     ranks.insert(run.ranks);
   }
   if (work.empty()) return record.runs.empty() ? "nothing" : "unfinished rows only";
@@ -188,9 +205,11 @@ constexpr std::array<std::string_view, 7> kOfDevice{
 
 /// Names and values. Entries that PyTorch's diff.py has come first, under its names and in its order.
 std::vector<std::pair<std::string, std::string>> entries(const RunRecord& record) {
+  // A trace does not have what lockstep writes of its own runs.
+  const bool recorded = record.source == kRecordedSource;
   return {
-      {"bucket_size", bucket_sizes(record)},
-      {"cuda_version", record.cuda_version.empty() ? "None" : record.cuda_version},
+      {"bucket_size", recorded ? "" : bucket_sizes(record)},
+      {"cuda_version", record.cuda_version.empty() && !recorded ? "None" : record.cuda_version},
       {"distributed_backend", record.distributed_backend},
       {"pytorch_version", record.torch_version},
       {"written by", record.source},
@@ -268,9 +287,22 @@ bool ran_one_after_the_other(const RunRecord& base, const RunRecord& test) {
 
 }  // namespace
 
+bool DiffRow::mean_disagrees() const {
+  if (!(mean.base_s > 0)) return false;
+  if (verdict.differs() && mean.verdict == measure::Verdict::kSame) {
+    return mean.ratio_interval->lower > verdict.ratio || mean.ratio_interval->upper < verdict.ratio;
+  }
+  if (std::abs(mean.ratio - 1) < mean.options.threshold) return false;
+  if (mean.differs()) return mean.verdict != verdict.verdict;
+  // Without intervals a change that rows of a quiet machine do not have, and that the percentile does not
+  // show.
+  constexpr double kLarge = 0.2;
+  return mean.verdict == measure::Verdict::kNotEnoughData && !verdict.differs() &&
+         std::abs(mean.ratio - 1) > kLarge && std::abs(mean.ratio / verdict.ratio - 1) > kLarge;
+}
+
 int Diff::regressions() const {
-  return static_cast<int>(
-      std::ranges::count_if(rows, [](const DiffRow& row) { return row.verdict.is_regression(); }));
+  return static_cast<int>(std::ranges::count_if(rows, &DiffRow::is_regression));
 }
 
 int Diff::rows_over_launches() const {
@@ -289,7 +321,7 @@ bool Diff::is_certain() const {
 }
 
 Diff compare_records(const RunRecord& base, const RunRecord& test, const DiffOptions& options) {
-  const RowMatching matching = match_rows(base, test);
+  const RowMatching matching = match_rows(base, test, options.as_same);
   Diff diff{matching, options};
   std::set<int> shown{75, 95};
   // Two percentiles fill a line.
@@ -297,11 +329,14 @@ Diff compare_records(const RunRecord& base, const RunRecord& test, const DiffOpt
   diff.percentiles.assign(shown.begin(), shown.end());
   diff.header = compare_headers(base, test);
   if (matching.rows.empty()) {
-    throw ConfigError(
-        "base and test have no row in common",
-        fmt::format("Rows belong together when model, batch and ranks are the same. The base has "
-                    "{}; the test has {}.",
-                    what_is_in(base), what_is_in(test)));
+    const std::string both =
+        fmt::format("The base has {}; the test has {}.", what_is_in(base), what_is_in(test));
+    if (!match_rows(base, test, /*as_same=*/true).rows.empty()) {
+      throw ConfigError("it is not known whether base and test are the same training",
+                        both + " --as-same compares them all the same; 'lockstep import --name' names them.");
+    }
+    throw ConfigError("base and test have no row in common",
+                      "Rows belong together when model, batch and ranks are the same. " + both);
   }
   diff.one_after_the_other = ran_one_after_the_other(base, test);
   for (const MatchedRow& matched : matching.rows) diff.rows.push_back(compare_row(matched, diff));

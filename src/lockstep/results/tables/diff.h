@@ -21,6 +21,8 @@ struct DiffOptions {
   int decisive = 75;
   /// Of every interval, and of the verdicts of all rows together.
   double confidence = 0.95;
+  /// Recorded trainings are compared even if nothing says that they are the same.
+  bool as_same = false;
 };
 
 /// One fact on how the two files were measured.
@@ -51,8 +53,17 @@ struct DiffRow {
   std::vector<PercentileChange> changes;
   /// Verdict by DiffOptions::decisive, corrected for the number of rows.
   measure::Comparison verdict;
+  /// Of the mean step, corrected likewise; without times for pooled ranks and other batches.
+  measure::Comparison mean;
   /// The interval excluded "no change", but only before the correction.
   bool corrected_away = false;
+
+  /// Whether the mean rate changes by the threshold or more and the verdict does not say so, or the verdict
+  /// says a change that the mean rate does not have.
+  bool mean_disagrees() const;
+  /// Whether the mean rate alone tells that the sides differ.
+  bool only_mean_differs() const { return mean_disagrees() && mean.differs() && !verdict.differs(); }
+  bool is_regression() const { return verdict.is_regression() || (mean_disagrees() && mean.is_regression()); }
 
   /// The launch is the unit, so that the verdict holds for the next launch too.
   bool over_launches() const { return base_launches > 1 && test_launches > 1; }
@@ -83,9 +94,10 @@ struct Diff : RecordDifferences {
 
 /// Compares the rows of two records that belong together (docs/measuring.md, "Comparison of two runs"). One
 /// percentile carries the verdict, so that a row is one test and Holm's correction counts each row once; the
-/// intervals of all percentiles are as they would be alone. A file of PyTorch's benchmark pools the samples
-/// of ranks that move together: its percentiles are compared as its own diff.py does, and no interval is
-/// given where there are several ranks. Throws ConfigError when no row is common.
+/// intervals of all percentiles are as they would be alone. The mean is judged likewise beside it, since a
+/// few long steps change it alone. A file of PyTorch's benchmark pools the samples of ranks that move
+/// together: its percentiles are compared as its own diff.py does, and no interval is given where there are
+/// several ranks. Throws ConfigError when no row is common, or none of which it is known.
 Diff compare_records(const RunRecord& base, const RunRecord& test, const DiffOptions& options = {});
 
 /// "lenet5 ddp at 2 ranks, bf16": a name that is unique in `diff`, without the settings that the two

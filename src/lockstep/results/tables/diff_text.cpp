@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -9,6 +10,7 @@
 #include "lockstep/measure/percentiles.h"
 #include "lockstep/results/tables/diff.h"
 #include "lockstep/results/tables/row_tables.h"
+#include "lockstep/results/tables/tables.h"
 
 namespace lockstep::results {
 namespace {
@@ -104,10 +106,78 @@ std::string change_text(const Comparison& comparison) {
 }
 
 /// "slower (here)" for a verdict that holds for these launches only.
-std::string verdict_cell(const DiffRow& row) {
-  std::string text(measure::verdict_text(row.verdict.verdict));
-  if (row.verdict.differs() && row.verdict.within_launches) text += " (here)";
+std::string verdict_words(const Comparison& comparison) {
+  std::string text(measure::verdict_text(comparison.verdict));
+  if (comparison.differs() && comparison.within_launches) text += " (here)";
   return text;
+}
+
+/// "rate faster (here)" where only the mean rate tells.
+std::string verdict_cell(const DiffRow& row) {
+  if (row.only_mean_differs()) return "rate " + verdict_words(row.mean);
+  return verdict_words(row.verdict);
+}
+
+/// "training at 1 rank: 647 samples/s in base, 23,578 in test, +96.3 ± 4.0 % of the mean step: faster
+/// (here); p75: same within noise. A few long steps make the difference."
+std::string mean_sentence(const DiffRow& row, int percentile) {
+  const bool tail = row.verdict.verdict == Verdict::kSame && row.mean.differs();
+  return fmt::format("{}: {} {} in base, {} {} in test, {} % of the mean step: {}; p{}: {}.{}",
+                     row_name(*row.base), number_text(row.base->images_per_s), row.base->rate_unit(),
+                     number_text(row.test->images_per_s), row.test->rate_unit(), change_text(row.mean),
+                     verdict_words(row.mean), percentile, verdict_words(row.verdict),
+                     tail ? " A few long steps make the difference." : "");
+}
+
+bool has_phases(const DiffRow& row) {
+  return row.base->breakdown && row.test->breakdown && positive(row.base->breakdown->mean.step_s) &&
+         positive(row.test->breakdown->mean.step_s);
+}
+
+/// "29.0 ms less".
+std::string less_or_more(double change_s) {
+  return time_text(std::abs(change_s)) + (change_s < 0 ? " less" : " more");
+}
+
+/// "A mean step takes 29.0 ms less in test (62.0 ms in base): input 29.0 ms less." Names the phases that
+/// change by `threshold` of a step, the one that changes most first.
+std::string phases_sentence(const DiffRow& row, double threshold) {
+  const PhaseTimes& base = row.base->breakdown->mean;
+  const PhaseTimes& test = row.test->breakdown->mean;
+  std::vector<std::pair<double, std::string>> changes;
+  for (const Phase& phase : kPhases) {
+    const double change_s = test.*phase.seconds - base.*phase.seconds;
+    if (std::abs(change_s) >= threshold * base.step_s)
+      changes.emplace_back(-std::abs(change_s), fmt::format("{} {}", phase.name, less_or_more(change_s)));
+  }
+  std::ranges::stable_sort(changes, {}, &std::pair<double, std::string>::first);
+  std::vector<std::string> parts;
+  for (auto& change : changes) parts.push_back(std::move(change.second));
+  const double longer_s = test.step_s - base.step_s;
+  return fmt::format("A mean step takes {} in test ({} in base): {}.",
+                     std::abs(longer_s) < threshold * base.step_s ? "as long" : less_or_more(longer_s),
+                     time_text(base.step_s),
+                     parts.empty() ? fmt::format("no phase changes by {:g} % of it", 100 * threshold)
+                                   : fmt::format("{}", fmt::join(parts, ", ")));
+}
+
+/// Phases of both sides, for rows that have them; then what made the difference.
+void add_phases(Document& document, const std::vector<const DiffRow*>& rows, const Diff& diff) {
+  std::vector<const Run*> runs;
+  std::set<const Run*> base;
+  std::vector<Remark> remarks;
+  for (const DiffRow* row : rows) {
+    if (!has_phases(*row)) continue;
+    base.insert(row->base);
+    runs.insert(runs.end(), {row->base, row->test});
+    remarks.push_back({row_name(*row->base) + ": ", phases_sentence(*row, diff.options.threshold)});
+  }
+  if (runs.empty()) return;
+  std::vector<RunColumn> names = ranks_and_strategy();
+  names.push_back({{"", kText}, [&](const Run& run) { return base.contains(&run) ? "base" : "test"; }});
+  document.add(Heading{"Phases of a mean step, milliseconds"});
+  document.add(phases_table(runs, names));
+  for (Remark& remark : remarks) document.add(std::move(remark));
 }
 
 /// A row per number of ranks and strategy; three columns for each percentile.
@@ -143,9 +213,8 @@ void add_rows(Document& document, const Diff& diff) {
   std::vector<std::pair<std::string, std::vector<const DiffRow*>>> tables;
   for (const DiffRow& row : diff.rows) {
     const Run& run = *row.base;
-    const std::string title = fmt::format(
-        "Benchmark: {} with {}{}", run.model,
-        batch_text({run.model, run.batch_per_rank, run.global_batch, {}, {}}), settings_text(run, varied));
+    const std::string title =
+        fmt::format("Benchmark: {} with {}{}", run.model, batch_text(run), settings_text(run, varied));
     auto table = std::ranges::find(tables, title, &decltype(tables)::value_type::first);
     if (table == tables.end()) table = tables.insert(tables.end(), {title, {}});
     table->second.push_back(&row);
@@ -157,6 +226,7 @@ void add_rows(Document& document, const Diff& diff) {
     });
     document.add(Heading{title});
     document.add(rows_table(rows, diff));
+    add_phases(document, rows, diff);
   }
 }
 
@@ -191,10 +261,14 @@ std::string method_text(const Diff& diff) {
     text += ". ";
   }
   if (over < static_cast<int>(diff.rows.size())) {
+    const bool recorded = std::ranges::all_of(
+        diff.rows, [](const DiffRow& row) { return row.base->recorded && row.test->recorded; });
     text += fmt::format(
         "{} a single launch on a side: it can be said that these launches differ (here), not that the next "
-        "ones will; lockstep bench --repeat 5 measures that.",
-        over == 0 ? "There is" : "Some rows have");
+        "ones will; {}.",
+        over == 0 ? "There is" : "Some rows have",
+        recorded ? "further recordings, added with lockstep import --append, say that"
+                 : "lockstep bench --repeat 5 measures that");
   }
   return text;
 }
@@ -228,6 +302,7 @@ void add_notes(Document& document, const Diff& diff) {
     if (row.verdict.verdict == Verdict::kNotEnoughData)
       by_reason[reason_text(row.verdict)].push_back(row_name(*row.base));
     if (row.corrected_away) corrected.push_back(row_name(*row.base));
+    if (row.mean_disagrees()) document.add(Remark{"Mean rate: ", mean_sentence(row, diff.options.decisive)});
   }
   for (const auto& [reason, rows] : by_reason) {
     document.add(Remark{"not enough data: ", fmt::format("{} ({})", reason, fmt::join(rows, ", "))});
@@ -261,9 +336,15 @@ std::string counts_text(const Diff& diff) {
   std::vector<std::string> words;
   for (const Verdict verdict :
        {Verdict::kFaster, Verdict::kSlower, Verdict::kSame, Verdict::kNotEnoughData}) {
-    const auto count =
-        std::ranges::count_if(diff.rows, [&](const DiffRow& row) { return row.verdict.verdict == verdict; });
-    if (count > 0) words.push_back(fmt::format("{} {}", count, measure::verdict_text(verdict)));
+    for (const bool by_mean : {false, true}) {
+      const auto count = std::ranges::count_if(diff.rows, [&](const DiffRow& row) {
+        return row.only_mean_differs() == by_mean &&
+               (by_mean ? row.mean.verdict : row.verdict.verdict) == verdict;
+      });
+      if (count > 0)
+        words.push_back(fmt::format("{} {}{}", count, measure::verdict_text(verdict),
+                                    by_mean ? " by the mean rate alone" : ""));
+    }
   }
   return fmt::format("{}: {}.", counted(static_cast<int64_t>(diff.rows.size()), "row"),
                      fmt::join(words, ", "));
@@ -273,7 +354,7 @@ std::string counts_text(const Diff& diff) {
 void add_summary(Document& document, const Diff& diff) {
   std::vector<std::string> regressions;
   for (const DiffRow& row : diff.rows) {
-    if (row.verdict.is_regression()) regressions.push_back(row_name(*row.base));
+    if (row.is_regression()) regressions.push_back(row_name(*row.base));
   }
   document.add(Remark{"", counts_text(diff), true});
   const std::string all = regressions.empty() ? "none." : fmt::format("{}.", fmt::join(regressions, ", "));
@@ -306,7 +387,12 @@ Document diff_tables(const Diff& diff) {
 Document verdicts(const NamedRecord& base, const NamedRecord& test) {
   constexpr size_t kMostRows = 6;
   const std::string both = fmt::format("{} against {}: ", test.name, base.name);
-  if (match_rows(base.record, test.record).rows.empty()) return Remark{both, "no row in common."};
+  if (match_rows(base.record, test.record).rows.empty()) {
+    return Remark{both, match_rows(base.record, test.record, /*as_same=*/true).rows.empty()
+                            ? "no row in common."
+                            : "it is not known whether they are the same training; `lockstep diff --as-same` "
+                              "compares them all the same."};
+  }
   const Diff diff = compare_records(base.record, test.record);
   const std::string changes = changes_text(diff, base.name, test.name);
   Document document =
@@ -325,7 +411,10 @@ Document verdicts(const NamedRecord& base, const NamedRecord& test) {
     if (row->verdict.base_s > 0) {
       text += fmt::format(", {} % by p{} of the step time", change_text(row->verdict), diff.options.decisive);
     }
-    list.items.push_back(text + ".");
+    if (row->mean_disagrees()) text += fmt::format(", {} % by its mean", change_text(row->mean));
+    text += ".";
+    if (has_phases(*row)) text += " " + phases_sentence(*row, diff.options.threshold);
+    list.items.push_back(text);
   }
   list.items.push_back(
       "Positive is faster; (here) says nothing of the next launches. `lockstep diff` has all rows, and why.");

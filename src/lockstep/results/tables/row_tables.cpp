@@ -55,8 +55,7 @@ void add_group(const ModelGroup& group, std::string_view merged, std::vector<Row
   }
   for (const Run* first : firsts) {
     RowTable table;
-    table.title = fmt::format("{} with {}{}", group.model, batch_text(group),
-                              group.global_batch > 0 ? "" : " per rank");
+    table.title = fmt::format("{} with {}", group.model, batch_text(*first, /*per_rank=*/true));
     table.title += settings_text(*first, varied);
     std::ranges::copy_if(all, std::back_inserter(table.rows),
                          [&](const Run* run) { return agree(*first, *run, varied); });
@@ -257,9 +256,10 @@ std::vector<const Setting*> varying(const std::vector<const Run*>& runs) {
   return found;
 }
 
-std::string batch_text(const ModelGroup& group) {
-  if (group.global_batch > 0) return fmt::format("global batch size {}", group.global_batch);
-  return fmt::format("batch size {}", group.batch_per_rank);
+std::string batch_text(const Run& run, bool per_rank) {
+  if (!run.batch_is_known()) return "unknown batch size";
+  if (run.global_batch > 0) return fmt::format("global batch size {}", run.global_batch);
+  return fmt::format("batch size {}{}", run.batch_per_rank, per_rank ? " per rank" : "");
 }
 
 std::vector<ModelGroup> group_by_model(const RunRecord& record) {

@@ -111,8 +111,8 @@ struct ModelGroup {
   std::vector<const Run*> controls;
 };
 
-/// "batch size 32", or "global batch size 64" under strong scaling.
-std::string batch_text(const ModelGroup& group);
+/// "batch size 32 per rank", or "global batch size 64" under strong scaling; "unknown batch size".
+std::string batch_text(const Run& run, bool per_rank = false);
 
 /// Pointers into `record`.
 std::vector<ModelGroup> group_by_model(const RunRecord& record);

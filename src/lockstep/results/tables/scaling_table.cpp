@@ -79,7 +79,8 @@ Table scaling_table(const std::vector<ScalingRow>& rows, const std::vector<const
   }
   std::vector<RunColumn> columns{{"ranks", [](const Run& run) { return fmt::format("{}", run.ranks); }}};
   if (any([](const ScalingRow& row) { return row.run->hosts > 1; }))
-    columns.push_back({"hosts", [](const Run& run) { return fmt::format("{}", run.hosts); }});
+    columns.push_back(
+        {"hosts", [](const Run& run) { return run.hosts == 0 ? kNoValue : fmt::format("{}", run.hosts); }});
   columns.push_back({{"strategy", kText}, strategy_text});
   for (const Setting* setting : varied) {
     columns.push_back(
@@ -157,9 +158,9 @@ Document scaling_tables(const RunRecord& record) {
     std::vector<const Run*> shown;
     for (const ScalingRow& row : rows) shown.push_back(row.run);
     const int digits = rate_digits(shown);
-    document.add(Heading{fmt::format("Scaling: {} with {}{}, {}s per second of the whole job", group.model,
-                                     batch_text(group), group.global_batch > 0 ? "" : " per rank",
-                                     rows.front().run->unit)});
+    document.add(
+        Heading{fmt::format("Scaling: {} with {}, {}s per second of the whole job", group.model,
+                            batch_text(*rows.front().run, /*per_rank=*/true), rows.front().run->unit)});
     for (const Remark& remark : baseline_remarks(record, rows, varied, digits)) document.add(remark);
     document.add(scaling_table(rows, varied, digits));
     for (const Remark& remark : scaling_remarks(rows)) document.add(remark);
