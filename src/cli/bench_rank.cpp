@@ -112,6 +112,13 @@ train::RowResult measure_row(train::RowPlan row, size_t index, const train::Rank
   return measured;
 }
 
+/// What rank 0 finds to measure again, on every rank.
+std::vector<RowAgain> rows_again(const BenchRank& rank, const std::optional<BenchRecorder>& recorder) {
+  constexpr const char* kKey = "rows-again";
+  if (recorder) rank.store.set(kKey, to_bytes(recorder->rows_to_measure_again()));
+  return from_bytes<std::vector<RowAgain>>(rank.store.get(kKey, std::chrono::duration<double>(60)));
+}
+
 }  // namespace
 
 int measure_rows(const BenchPlan& plan, const train::JobRank& job_rank, LiveRecord& live) {
@@ -125,22 +132,31 @@ int measure_rows(const BenchPlan& plan, const train::JobRank& job_rank, LiveReco
   if (first) recorder.emplace(rank, live, std::move(board));
 
   train::JobLinks links(plan.job, rank);
-  for (size_t i = 0; i < plan.job.rows.size(); ++i) {
-    links.run_row(i, [&](const train::RowPlan& row, const train::RankGroup& group) {
-      rank.progress.begin(row.label());
-      if (recorder) recorder->row_begins(i);
-      train::RowResult measured = measure_row(row, i, group, rank, recorder);
-      if (recorder) recorder->row_ends(i, measured);
-    });
-    const std::optional<size_t> baseline = train::baseline_after(plan.job.rows, i);
-    if (!baseline) continue;
-    const auto measure_again = [&](train::RowPlan row, const train::RankGroup& group) {
-      rank.progress.begin("again, " + row.label());
-      row.pacing = train::again_pacing(row);
-      const train::RowResult measured = train::run_row(row, group, rank.progress);
-      if (recorder) recorder->measured_again(*baseline, measured.ranks.front().step_s);
-    };
-    links.run_row(*baseline, measure_again, /*turn=*/2);
+  std::vector<RowAgain> rows(plan.job.rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) rows[i].row = static_cast<int>(i);
+  // First all of them, then those that were disturbed.
+  for (int turn = 1; !rows.empty(); turn += 2) {
+    for (const RowAgain& next : rows) {
+      const auto i = static_cast<size_t>(next.row);
+      const auto measure = [&](train::RowPlan row, const train::RankGroup& group) {
+        if (next.max_time_s) row.pacing.max_time_s = next.max_time_s;
+        rank.progress.begin(row.label());
+        if (recorder) recorder->row_begins(i);
+        train::RowResult measured = measure_row(row, i, group, rank, recorder);
+        if (recorder) recorder->row_ends(i, measured);
+      };
+      links.run_row(i, measure, turn);
+      const std::optional<size_t> baseline = train::baseline_after(plan.job.rows, i);
+      if (!baseline) continue;
+      const auto measure_again = [&](train::RowPlan row, const train::RankGroup& group) {
+        rank.progress.begin("again, " + row.label());
+        row.pacing = train::again_pacing(row);
+        const train::RowResult measured = train::run_row(row, group, rank.progress);
+        if (recorder) recorder->measured_again(*baseline, measured.ranks.front().step_s);
+      };
+      links.run_row(*baseline, measure_again, turn + 1);
+    }
+    rows = turn == 1 ? rows_again(rank, recorder) : std::vector<RowAgain>();
   }
   links.meet();
   try {

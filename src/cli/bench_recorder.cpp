@@ -1,6 +1,7 @@
 #include "bench_recorder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <ctime>
 #include <iterator>
 
@@ -10,6 +11,7 @@
 #include "lockstep/base/allocator.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/json_codec.h"
+#include "lockstep/base/units.h"
 #include "lockstep/comm/backend.h"
 #include "lockstep/kernels/kernel_choice.h"
 #include "lockstep/links/findings.h"
@@ -150,9 +152,31 @@ void BenchRecorder::row_trains(const train::RowPlan& row) {
 
 void BenchRecorder::keep_row(size_t index, train::RowResult result) {
   result.row = completed(std::move(result.row));
-  record_.runs.resize(index);
-  record_.runs.push_back(train::run_of(result));
+  record_.runs.resize(std::max(record_.runs.size(), index + 1));
+  record_.runs[index] = train::run_of(result);
   keep_rows();
+}
+
+std::vector<RowAgain> BenchRecorder::rows_to_measure_again() const {
+  const std::vector<train::RowPlan>& rows = rank_.plan.job.rows;
+  double left_s = 0;
+  for (size_t i = 0; i < rows.size(); ++i)
+    left_s += rows[i].pacing.time_limit_s() - record_.runs[i].elapsed_s;
+  std::vector<size_t> found = results::disturbed_rows(record_);
+  std::erase_if(found, [&](size_t i) {
+    // Tuning takes its own time, and another process may send as many batches as the rows need.
+    return rows[i].tune_budget_s > 0 || !rows[i].input_flags.address.empty();
+  });
+  const double share_s = left_s / static_cast<double>(found.size());
+  std::vector<RowAgain> again;
+  for (const size_t i : found) {
+    const double most_s = std::min(share_s, rows[i].pacing.time_limit_s());
+    if (most_s < rows[i].pacing.min_time_s) return {};
+    again.push_back({static_cast<int>(i), std::isfinite(most_s) ? std::optional(most_s) : std::nullopt});
+  }
+  if (!again.empty())
+    print_note(fmt::format("measuring {} again: a part was disturbed", counted(std::ssize(again), "row")));
+  return again;
 }
 
 void BenchRecorder::measured_again(size_t index, const std::vector<double>& step_s) {
@@ -169,8 +193,9 @@ void BenchRecorder::keep_rows() {
 
 void BenchRecorder::row_ends(size_t index, const train::RowResult& result) {
   keep_row(index, result);
-  line_->row_ends(index, record_.runs.back().images_per_s);
+  line_->row_ends(index, record_.runs[index].images_per_s);
   if (!result.stamps.empty() && !rank_.plan.options.trace_path.empty()) {
+    std::erase_if(traced_, [&](const auto& row) { return row.label == result.row.label(); });
     traced_.push_back({result.row.label(), result.kernels.empty() ? result.stamps : result.kernels});
   }
 }

@@ -48,6 +48,14 @@ struct RankPlace {
   LOCKSTEP_DESCRIBE(kOptional, cpus, mask, machine, interfaces, interface)
 };
 
+/// A row that is measured a second time, and the seconds that it may take; empty: without a limit.
+struct RowAgain {
+  int row = 0;
+  std::optional<double> max_time_s;
+
+  LOCKSTEP_DESCRIBE(kOptional, row, max_time_s)
+};
+
 /// Keeps the record of a bench, its files and the progress line, on rank 0.
 class BenchRecorder {
  public:
@@ -65,6 +73,9 @@ class BenchRecorder {
   void row_ends(size_t index, const train::RowResult& result);
   /// Keeps the steps that a baseline made after the last row of its network.
   void measured_again(size_t index, const std::vector<double>& step_s);
+  /// Disturbed rows that may be measured again, as long as all rows together take no more than their longest
+  /// times.
+  std::vector<RowAgain> rows_to_measure_again() const;
   /// As finish_results().
   void finish();
 

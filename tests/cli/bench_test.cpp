@@ -237,6 +237,30 @@ TEST(BenchTest, replicas_are_compared_while_they_train_and_the_record_says_so) {
   EXPECT_EQ(compared, 2u);
 }
 
+TEST(BenchTest, rows_that_were_disturbed_are_measured_again) {
+  const test::ScratchFolder folder;
+  const auto measured = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> command{"lockstep", "bench", "--model",   LOCKSTEP_RESTLESS_NETWORK ":restless",
+                                     "--ranks",  "2",     "--threads", "1",
+                                     "--batch",  "2",     "--warmup",  "1",
+                                     "--steps",  "20",    "--json",    folder.path("a.json")};
+    command.insert(command.end(), more.begin(), more.end());
+    const test::Finished bench = test::run(command);
+    EXPECT_EQ(bench.exit_code, 0) << bench.error;
+    return bench;
+  };
+  // One rank alone seems to take twenty times as long as two together.
+  const test::Finished again = measured({});
+  EXPECT_THAT(again.error, testing::HasSubstr("measuring 3 rows again: a part was disturbed"));
+  const results::RunRecord record = results::read_record(folder.path("a.json"));
+  ASSERT_EQ(record.runs.size(), 3u);
+  EXPECT_LT(record.runs[1].efficiency.value_or(99), 3) << "of the second measurement";
+  EXPECT_TRUE(record.runs[0].again);
+  // The time of all rows was used up.
+  const test::Finished once = measured({"--max-time", "1.2", "--no-controls", "--strategy", "single,ddp"});
+  EXPECT_THAT(once.error, testing::Not(testing::HasSubstr("again")));
+}
+
 TEST(BenchTest, more_ranks_than_cores_run_with_a_loud_warning) {
   const auto ranks = std::to_string(2 * ::sysconf(_SC_NPROCESSORS_ONLN) + 1);
   const test::Finished bench = test::run(quick_bench({}, {"--ranks", ranks, "--no-controls"}));

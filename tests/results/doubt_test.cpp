@@ -185,5 +185,37 @@ TEST(DoubtTest, a_row_without_a_rate_shows_none) {
   EXPECT_THAT(render(record), HasSubstr("No baseline: one rank without a strategy was not measured."));
 }
 
+TEST(DoubtTest, costs_that_exceed_what_was_lost_are_a_disturbance) {
+  // 85 % efficient, beside ranks that were 71 % efficient without communication.
+  RunRecord record = record_of(0.5, "ddp", 2, 0.588, 0.704);
+  assign_again(record.runs[0], std::vector<double>(40, 0.501));
+  assign_baselines(record);
+  assign_factors(record);
+  EXPECT_THAT(record.runs[1].doubt, HasSubstr("20 % faster than as many ranks that do not communicate"));
+  const std::string text = to_text(explanation({{{"", record}}, {}}));
+  EXPECT_THAT(text, AllOf(HasSubstr("disturbed: measure again with"), Not(HasSubstr("Costs"))));
+  // The page has it, too, and a row beside it that is in no doubt has none.
+  EXPECT_THAT(disturbed_rows(record), testing::ElementsAre(0, 1, 2));
+  RunRecord more = record;
+  more.runs.push_back(measured_run("ddp", 4, 40, 0.6));
+  assign_baselines(more);
+  EXPECT_THAT(disturbed_rows(more), testing::ElementsAre(0, 1, 2));
+  EXPECT_THAT(disturbed_rows(record_of(0.5, "ddp", 2, 0.55, 0.51)), IsEmpty());
+}
+
+TEST(DoubtTest, costs_beside_a_small_gain_are_together_what_was_lost) {
+  RunRecord record = record_of(0.5, "ddp", 2, 0.588, 0.6);
+  record.runs[1].breakdown.reset();
+  assign_factors(record);
+  EXPECT_THAT(record.runs[1].doubt, IsEmpty());
+  EXPECT_THAT(to_text(explanation({{{"", record}}, {}})),
+              AllOf(HasSubstr("so 85 % efficient"), HasSubstr("Costs: sharing the machine 15 %:")));
+  // Nothing is lost at 100 %, whatever the control says.
+  record = record_of(0.5, "ddp", 2, 0.5, 0.52);
+  record.runs[1].breakdown.reset();
+  assign_factors(record);
+  EXPECT_THAT(to_text(explanation({{{"", record}}, {}})), Not(HasSubstr("Costs")));
+}
+
 }  // namespace
 }  // namespace lockstep::results

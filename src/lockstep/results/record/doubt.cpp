@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -22,11 +23,12 @@ std::optional<measure::Interval> known(const std::optional<Interval>& interval) 
 }
 
 /// Whether a ratio that cannot exceed 1 by more than a strategy gains does, beyond its interval. Where the
-/// baseline came out the same twice, a gain of up to 20 % is the strategy's own; one above is none in any
-/// case, since an interval that wide comes from a disturbance, too.
-bool exceeds_1(double ratio, const std::optional<measure::Interval>& interval, bool is_baseline_confirmed) {
+/// baseline came out the same twice, a gain of up to `own_gain` is the strategy's own; one above 20 % is none
+/// in any case, since an interval that wide comes from a disturbance, too.
+bool exceeds_1(double ratio, const std::optional<measure::Interval>& interval, bool is_baseline_confirmed,
+               double own_gain) {
   if (ratio > 1 + kHarmlessUnknown) return true;
-  if (is_baseline_confirmed) return false;
+  if (is_baseline_confirmed && ratio <= 1 + own_gain) return false;
   return interval ? ratio > 1 + kHarmless && interval->lower > 1 : ratio > 1 + kHarmlessAbove1;
 }
 
@@ -40,7 +42,7 @@ std::string doubt_of(const RunRecord& record, const Run& run) {
   auto interval = known(run.efficiency_interval());
   if (interval) interval->lower /= faster;
   if (baseline->role() == Role::kBaseline && run.efficiency &&
-      exceeds_1(*run.efficiency / faster, interval, confirmed)) {
+      exceeds_1(*run.efficiency / faster, interval, confirmed, kHarmlessUnknown)) {
     return fmt::format(
         "It came out {:.0f} % efficient, but no rank can be faster than one that has the "
         "machine to itself: the baseline was disturbed.",
@@ -50,8 +52,9 @@ std::string doubt_of(const RunRecord& record, const Run& run) {
   if (control != nullptr && control->images_per_s > 0) {
     const double ratio = run.images_per_s / control->images_per_s;
     const auto above = bounded_rate(run), below = bounded_rate(*control);
-    if (exceeds_1(ratio, above && below ? measure::ratio_interval(*above, *below) : std::nullopt,
-                  confirmed)) {
+    // Only the baseline was measured twice, not the control.
+    if (exceeds_1(ratio, above && below ? measure::ratio_interval(*above, *below) : std::nullopt, confirmed,
+                  kHarmlessAbove1)) {
       return fmt::format(
           "It came out {:.0f} % faster than as many ranks that do not communicate: these were "
           "disturbed.",
@@ -116,9 +119,22 @@ void assign_doubts(RunRecord& record) {
   for (Run& run : record.runs) run.doubt = doubt_of(record, run);
 }
 
+std::vector<size_t> disturbed_rows(const RunRecord& record) {
+  std::set<const Run*> found;
+  for (const Run& run : record.runs) {
+    if (!run.doubt.empty()) found.insert({&run, baseline_of(record, run), independent_of(record, run)});
+  }
+  std::vector<size_t> rows;
+  for (size_t i = 0; i < record.runs.size(); ++i) {
+    if (found.contains(&record.runs[i])) rows.push_back(i);
+  }
+  return rows;
+}
+
 std::optional<int> spare_cores(const RunRecord& record, const Run& run) {
   std::optional<int> fewest;
-  const int ranks_per_host = (run.ranks + run.hosts - 1) / std::max(1, run.hosts);
+  if (run.hosts == 0) return fewest;
+  const int ranks_per_host = (run.ranks + run.hosts - 1) / run.hosts;
   for (const Machine& machine : record.machines) {
     if (machine.cores <= 0) continue;
     const int spare = machine.cores - ranks_per_host * run.threads_per_rank;

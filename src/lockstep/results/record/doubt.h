@@ -3,6 +3,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "lockstep/measure/interval.h"
 #include "lockstep/results/record/run_record.h"
@@ -31,9 +32,12 @@ bool drifted(const Run& baseline);
 
 /// Sets Run::doubt of every finished run (an efficiency above 100 % of one rank alone, a rate above that of
 /// `independent`, each beyond its interval or, where the baseline came out the same when it was measured
-/// again, by more than 20 %; or a baseline that drifted by 10 %). Call after baselines were
+/// again, by more than 20 % and 10 %; or a baseline that drifted by 10 %). Call after baselines were
 /// assigned or read.
 void assign_doubts(RunRecord& record);
+
+/// The rows that a doubt concerns, ascending: those in doubt, their baselines and controls.
+std::vector<size_t> disturbed_rows(const RunRecord& record);
 
 /// The cores that the run's ranks leave free on the host with the fewest; below 0 they take turns. Empty
 /// where the record does not say.

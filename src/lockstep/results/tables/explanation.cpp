@@ -112,6 +112,13 @@ std::string costs_sentence(const RunRecord& record, const Run& run, const NextCo
              {1 - *run.efficiency / *control->efficiency, "communication",
               fmt::format(": {} says to what", next.bench("--breakdown"))}};
   }
+  // Where one of them is a gain, which is noise, the others are together what was lost.
+  const bool gains = std::ranges::any_of(costs, [](const Cost& cost) { return cost.share < 0; });
+  double lost = 1 - run.efficiency.value_or(0), sum = 0;
+  for (const Cost& cost : costs) sum += std::max(0.0, cost.share);
+  if (gains && sum > lost) {
+    for (Cost& cost : costs) cost.share *= std::max(0.0, lost) / sum;
+  }
   std::erase_if(costs, [](const Cost& cost) { return !(cost.share >= kWorthSaying); });
   std::ranges::stable_sort(costs, std::greater(), &Cost::share);
   std::vector<std::string> parts;
@@ -263,14 +270,19 @@ std::string training_sentence(const TrainingRecord& training) {
 std::vector<std::string> explain(const Sources& sources, const LabelledRun& labelled) {
   const RunRecord& record = sources.records[labelled.record].record;
   const Run& run = *labelled.run;
-  if (run.recorded) return recorded_sentences(record, run);
+  if (run.recorded) {
+    std::vector<std::string> told = recorded_sentences(record, run);
+    if (!run.doubt.empty())
+      told.insert(told.begin() + 1, "Its efficiency is disturbed: measure again; the WARNING says why.");
+    return told;
+  }
   const NextCommands next(record, run);
   std::vector<std::string> sentences{headline_of(labelled)};
   const auto add = [&](std::string sentence) {
     if (!sentence.empty() && sentences.size() < kMostSentences) sentences.push_back(std::move(sentence));
   };
   if (!run.doubt.empty()) {
-    add(fmt::format("How efficient that is cannot be said, as the WARNING explains: {} measures it again.",
+    add(fmt::format("Its efficiency is disturbed: measure again with {}; the WARNING says why.",
                     next.bench(run.breakdown ? "--breakdown --repeat 4" : "--repeat 4")));
   } else {
     add(costs_sentence(record, run, next));

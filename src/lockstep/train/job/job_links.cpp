@@ -172,6 +172,7 @@ void JobLinks::run_row(size_t index, const RowWork& work, int turn) {
   }
   rank_.progress.begin(row.label());
   RankGroup group = group_of(index);
+  group.keys = fmt::format("row/{}/{}/", index, turn);
   std::unique_ptr<comm::Communicator> hierarchical;
   if (row.parsed_options.hierarchical && group.data != nullptr) {
     hierarchical = comm::make_hierarchical(*group.data);
@@ -200,7 +201,6 @@ RankGroup JobLinks::group_of(size_t index) const {
   RankGroup group = control;
   if (data_ != nullptr) group.data = row.ranks == data_->size() ? data_.get() : data_of_.at(row.ranks).get();
   group.store = &rank_.store;
-  group.keys = fmt::format("row/{}/", index);
   return group;
 }
 
