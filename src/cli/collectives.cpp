@@ -178,7 +178,7 @@ class CollectivesRun {
  public:
   CollectivesRun(const CollectivesOptions& options, const Arguments& command) : options_(options) {
     record_.lockstep_version = train::lockstep_version();
-    record_.host = host_name();
+    if (options_.imports.empty()) record_.host = host_name();
     record_.command = command_text(command);
   }
 

@@ -257,8 +257,8 @@ std::string collectives_page(const std::vector<NamedCollectives>& records) {
   for (const NamedCollectives& named : records)
     body += plots::section_html(plots::escape(named.name), plots::to_html(collectives_tables(named.record)));
   const Record& first = records.front().record;
-  return plots::page_of("How fast the ranks communicate", fmt::format("{} · {}", first.host, first.command),
-                        body);
+  const std::string place = first.host.empty() ? "" : first.host + " · ";
+  return plots::page_of("How fast the ranks communicate", place + first.command, body);
 }
 
 }  // namespace lockstep::cli

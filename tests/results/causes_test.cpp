@@ -110,7 +110,18 @@ TEST(TimelineTest, ranks_of_a_recording_of_some_have_their_numbers) {
   record.runs[0].ranks = 4;
   record.runs[0].recorded->ranks = {1, 3};
   EXPECT_THAT(to_text(timeline(record)),
-              testing::AllOf(HasSubstr("rank 1 "), HasSubstr("rank 3 "), Not(HasSubstr("rank 0 "))));
+              testing::AllOf(HasSubstr("rank 1 "), HasSubstr("rank 3 "), Not(HasSubstr("rank 0 ")),
+                             Not(HasSubstr("are drawn"))));
+}
+
+TEST(TimelineTest, ranks_that_are_not_drawn_are_counted) {
+  RunRecord record;
+  record.runs = {recorded_run(0.01, 0.01)};
+  results::Run& run = record.runs[0];
+  run.ranks = 8;
+  run.recorded->ranks = {0, 1, 2, 3, 4, 5, 6, 7};
+  run.breakdown->ranks.resize(8, run.breakdown->ranks[0]);
+  EXPECT_THAT(to_text(timeline(record)), HasSubstr("4 of 8 ranks are drawn."));
 }
 
 TEST(CausesTest, a_phase_that_explains_half_of_the_waiting_is_not_named) {

@@ -175,7 +175,7 @@ Chart buckets_chart(const Sources& sources, const ChartForm& form) {
   if (!run) {
     return missing_chart(chart.title, "no run tells when its buckets were under way",
                          "Measure it with `lockstep bench --breakdown --json FILE`; strategies that send no "
-                         "buckets have none.");
+                         "buckets, and recordings without collectives, have none.");
   }
   chart.title += ": " + with_ranks(*run);
   const results::Breakdown& breakdown = *run->run->breakdown;

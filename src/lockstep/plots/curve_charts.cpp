@@ -138,7 +138,7 @@ std::string interval_note(bool goes_on, const std::vector<Curve>& curves) {
     return fmt::format("Whiskers are 95 % intervals; where there is none, too little was measured for one.{}",
                        goes_on ? " Those that end in an arrow reach beyond the axis." : "");
   }
-  return all ? "" : "No run has an interval: more steps, or `--repeat`, give one.";
+  return all ? "" : "No run has an interval: more steps, or several launches, give one.";
 }
 
 /// Whether some run of the sources has a property.
@@ -289,7 +289,8 @@ Chart speedup_chart(const Sources& sources, const ChartForm& form) {
   if (curves.empty()) {
     return missing_chart(
         chart.title, "no run has a speed-up: that needs the rate of one rank without a strategy",
-        "Measure with `lockstep bench --ranks 1,2,4`, which adds that control run by itself.");
+        "Measure with `lockstep bench --ranks 1,2,4`, which adds that control run by itself; to a recording "
+        "`lockstep import --alone` adds it.");
   }
   const std::map<int, std::string> baselines = baselines_of(sources);
   const bool alike = baselines.size() == 1;

@@ -81,14 +81,15 @@ std::string record_sections(const Sources& sources, const std::string& prefix, c
   if (sources.records.empty()) return text;
   const std::string phases = draw("phases");
   std::string buckets = draw("buckets");
-  // Without a breakdown both are missing for one reason, which is given once.
-  if (is_missing(phases) && is_missing(buckets)) buckets.clear();
-  text += section_html(
-      topic + "Where the time goes",
-      grid_html(phases + buckets) + to_html(phases_tables(sources)) + to_html(factors_tables(sources)));
   std::string recorded;
   for (const NamedRecord& named : sources.records)
     recorded += to_html(results::recorded_remarks(named.record));
+  // Without a breakdown both are missing for one reason, which is given once; a recording has all that there
+  // is.
+  if (is_missing(buckets) && (is_missing(phases) || !recorded.empty())) buckets.clear();
+  text += section_html(
+      topic + "Where the time goes",
+      grid_html(phases + buckets) + to_html(phases_tables(sources)) + to_html(factors_tables(sources)));
   text += section_html(topic + "How it was recorded", recorded);
   // A recording has no memory, and lockstep cannot measure it.
   const std::string memory = draw("memory");

@@ -46,12 +46,10 @@ std::string figures_part(const Sources& sources) {
       const double exposed = found.breakdown->mean.exposed_s() / found.breakdown->mean.step_s;
       figures.emplace_back(share_text(exposed), "of a step is exposed communication");
     }
-    // The rate of a recording is that of its mean step, however far that is from the median.
-    if (found.recorded && !found.samples.empty()) {
-      figures.emplace_back(time_text(found.elapsed_s / static_cast<double>(found.samples.size())),
-                           "mean step");
-    } else if (positive(found.step_s.p50)) {
-      figures.emplace_back(time_text(found.step_s.p50), "median step");
+    if (positive(found.images_per_s)) {
+      // Of the same steps as the rate, which the median is not.
+      const double mean_s = found.ranks * found.images_per_rank_step() / found.images_per_s;
+      figures.emplace_back(time_text(mean_s), "mean step");
     }
   }
   std::string text;

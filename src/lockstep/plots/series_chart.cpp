@@ -129,7 +129,9 @@ DrawnPanel draw_panel(Canvas& canvas, const ChartForm& form, const Panel& panel,
   // Read before the frame takes the scale.
   const double y_high = y.high();
   const XyFrame frame(canvas, form,
-                      {.x_title = last ? "step, counted from the end of warm-up" : "",
+                      {.x_title = !last        ? ""
+                                  : warmup > 0 ? "step, counted from the end of warm-up"
+                                               : "step",
                        .y_title = fmt::format("{}: step in {}", with_ranks(panel.run), unit.name),
                        .legend = std::move(legend),
                        .plot_height = plot_height,

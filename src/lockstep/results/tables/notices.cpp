@@ -88,7 +88,11 @@ std::string ranks_text(const RunRecord& record) {
   }
   if (ranks == 0) ranks = static_cast<int>(record.rank_cpus.size());
   if (ranks == 0) return "";
-  std::string text = fmt::format("up to {}", counted(ranks, "rank"));
+  // The head of a sweep is printed before it has rows.
+  const bool fewer = record.runs.empty() ? ranks > 1 : std::ranges::any_of(record.runs, [&](const Run& run) {
+    return run.ranks != ranks;
+  });
+  std::string text = fmt::format("{}{}", fewer ? "up to " : "", counted(ranks, "rank"));
   if (threads > 0) text += fmt::format(", {} each", counted(threads, "thread"));
   if (record.launch == "processes" || record.launch == "threads") {
     text += fmt::format(", as {}", record.launch);

@@ -86,7 +86,8 @@ Document timeline(const RunRecord& record) {
   const Breakdown& breakdown = *found->breakdown;
   const double step_s = breakdown.mean.step_s;
   std::string text;
-  for (const size_t place : shown_ranks(*found)) {
+  const std::vector<size_t> shown = shown_ranks(*found);
+  for (const size_t place : shown) {
     text +=
         line_of(fmt::format("rank {}", found->rank_at(place)), phases_line(breakdown.ranks[place], step_s));
     text += line_of("", buckets_line(breakdown.ranks[place], step_s));
@@ -103,6 +104,8 @@ Document timeline(const RunRecord& record) {
       Remark{"",
              "i: input, f: forward, b: backward, w: waiting for other ranks, t: transfer, o: "
              "optimizer. Below, each bucket: - until the last rank has it, its number until all do."});
+  if (shown.size() < breakdown.ranks.size())
+    document.add(Remark{"", fmt::format("{} of {} ranks are drawn.", shown.size(), breakdown.ranks.size())});
   return document;
 }
 
