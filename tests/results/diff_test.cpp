@@ -289,7 +289,7 @@ RunRecord recorded_record(const std::string& name, double input_s, int batch = 8
   const double step_s = 0.03 + input_s;
   results::Run run = measured_run("single", 1, 40, step_s);
   run.model = name;
-  run.unit = batch > 0 ? "sample" : results::kStep;
+  run.unit = batch > 0 ? "sample" : results::kStepUnit;
   run.batch_per_rank = std::max(1, batch);
   run.parameters = run.parameter_tensors = run.largest_parameter = 0;
   run.recorded.emplace().ranks = {0};

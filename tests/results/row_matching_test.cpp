@@ -129,7 +129,7 @@ TEST(RowMatchingTest, recorded_trainings_are_the_same_by_name_or_by_their_gradie
     run.model = name;
     run.parameters = run.largest_parameter = parameters;
     run.parameter_tensors = parameters > 0 ? 2 : 0;
-    run.unit = batch > 0 ? "sample" : results::kStep;
+    run.unit = batch > 0 ? "sample" : results::kStepUnit;
     run.batch_per_rank = std::max(1, batch);
     return record_of({run});
   };
@@ -138,6 +138,7 @@ TEST(RowMatchingTest, recorded_trainings_are_the_same_by_name_or_by_their_gradie
   };
   EXPECT_TRUE(matches(recorded("train", 10, 8), recorded("train", 20, 8)));
   EXPECT_TRUE(matches(recorded("train", 10, 8), recorded("train", 10, 0))) << "the trace may lack shapes";
+  EXPECT_TRUE(match_rows(recorded("train", 10, 8), recorded("train", 10, 0)).changes.empty());
   EXPECT_TRUE(matches(recorded(kUnnamed, 10, 8), recorded(kUnnamed, 10, 8)));
   EXPECT_TRUE(matches(recorded(kUnnamed, 10, 8), recorded("train", 10, 8)));
   const std::vector<std::pair<RunRecord, RunRecord>> open{

@@ -275,7 +275,7 @@ class Importer {
       if (!recorded_.batches.empty())
         note("Ranks train different numbers of samples; rates count one of them for all.");
     } else {
-      run_.unit = results::kStep;
+      run_.unit = results::kStepUnit;
       run_.batch_per_rank = run_.accumulate = 1;
       note(fmt::format(
           "How many samples a step has is not known{}, so rates count steps of a rank: --samples-per-step "

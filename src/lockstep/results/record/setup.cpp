@@ -44,6 +44,7 @@ std::string Setting::with_unit(const Setup& setup) const {
 
 std::string Setting::text(const Run& run) const {
   if (is_tuned(*this, run)) return "tuned";
+  if (member == Member(&Setup::unit) && !run.batch_is_known()) return "";
   const bool unknown = std::visit(
       [&](auto of) {
         using T = std::remove_cvref_t<decltype(run.*of)>;

@@ -21,7 +21,7 @@ inline constexpr const char* kSingle = "single";
 inline constexpr const char* kIndependent = "independent";
 
 /// Unit of rates that count steps of a rank, for want of a batch.
-inline constexpr const char* kStep = "step";
+inline constexpr const char* kStepUnit = "step";
 
 /// The part that a row plays in a comparison; follows from the name of its strategy.
 enum class Role {
@@ -94,7 +94,7 @@ struct Setup {
   std::string rate_unit() const { return unit + "s/s"; }
   Role role() const { return role_of(strategy); }
   /// Rates of a recorded training count steps where nothing tells its batch, which is 1 then.
-  bool batch_is_known() const { return unit != kStep; }
+  bool batch_is_known() const { return unit != kStepUnit; }
 
   template <typename Fields, typename Self>
   static void describe(Fields& fields, Self& setup);
