@@ -144,10 +144,11 @@ std::string less_or_more(double change_s) {
 std::string phases_sentence(const DiffRow& row, double threshold) {
   const PhaseTimes& base = row.base->breakdown->mean;
   const PhaseTimes& test = row.test->breakdown->mean;
+  const double least_s = threshold * std::max(base.step_s, test.step_s);
   std::vector<std::pair<double, std::string>> changes;
   for (const Phase& phase : kPhases) {
     const double change_s = test.*phase.seconds - base.*phase.seconds;
-    if (std::abs(change_s) >= threshold * base.step_s)
+    if (std::abs(change_s) >= least_s)
       changes.emplace_back(-std::abs(change_s), fmt::format("{} {}", phase.name, less_or_more(change_s)));
   }
   std::ranges::stable_sort(changes, {}, &std::pair<double, std::string>::first);
@@ -155,7 +156,7 @@ std::string phases_sentence(const DiffRow& row, double threshold) {
   for (auto& change : changes) parts.push_back(std::move(change.second));
   const double longer_s = test.step_s - base.step_s;
   return fmt::format("A mean step takes {} in test ({} in base): {}.",
-                     std::abs(longer_s) < threshold * base.step_s ? "as long" : less_or_more(longer_s),
+                     std::abs(longer_s) < least_s ? "as long" : less_or_more(longer_s),
                      time_text(base.step_s),
                      parts.empty() ? fmt::format("no phase changes by {:g} % of it", 100 * threshold)
                                    : fmt::format("{}", fmt::join(parts, ", ")));
