@@ -153,7 +153,7 @@ fuzz() {
     failed=$((failed + 1))
     return
   fi
-  setup/build.sh fuzz -DLOCKSTEP_FUZZ_SECONDS=60 -- fuzz_result_file fuzz_sample_file fuzz_image_file fuzz_tensor_file fuzz_batch_message fuzz_network_file
+  setup/build.sh fuzz -DLOCKSTEP_FUZZ_SECONDS=60 -- fuzz_result_file fuzz_sample_file fuzz_image_file fuzz_tensor_file fuzz_batch_message fuzz_collectives_text fuzz_network_file
   run fuzz build/fuzz "$jobs" -L '^fuzz$'
 }
 

@@ -194,9 +194,11 @@ class CollectivesRun {
     const collectives::ImportHints hints{
         .collective = options_.collectives.size() == 1 ? options_.collectives.front() : "",
         .ranks = options_.ranks.size() == 1 ? options_.ranks.front() : 0};
+    record_.host.clear();
     for (const std::string& path : options_.imports) {
-      for (Row& row : collectives::import_text(read_file(path), path, hints))
-        record_.rows.push_back(std::move(row));
+      collectives::ImportedText imported = collectives::import_text(read_file(path), path, hints);
+      std::ranges::move(imported.rows, std::back_inserter(record_.rows));
+      std::ranges::move(imported.notes, std::back_inserter(record_.notes));
     }
     return show();
   }
@@ -242,8 +244,7 @@ class CollectivesRun {
     if (!options_.json.empty()) write_result(options_.json, collectives::to_json(record_));
     if (options_.json != "-")
       print_result(results::to_text(collectives_tables(record_), stdout_form(options_.markdown)));
-    const bool wrong = std::ranges::any_of(record_.rows, [](const Row& row) { return row.wrong > 0; });
-    return wrong && options_.imports.empty() ? kExitFailed : kExitDone;
+    return std::ranges::any_of(record_.rows, &Row::is_wrong) ? kExitFailed : kExitDone;
   }
 
   const CollectivesOptions& options_;

@@ -27,8 +27,9 @@ std::string us_text(const std::optional<double>& seconds) {
   return seconds ? format_number(*seconds * 1e6, 3) : results::kNoValue;
 }
 
-std::string rate_text(double gb_per_s) {
-  return gb_per_s > 0 ? format_number(gb_per_s, 3) : results::kNoValue;
+/// Wrong results have no rate.
+std::string rate_text(const Row& row, double gb_per_s) {
+  return row.is_wrong() ? results::kNoValue : format_number(gb_per_s, 3);
 }
 
 /// Rows of each series, in the order of the record.
@@ -41,6 +42,11 @@ std::vector<std::vector<const Row*>> by_series(const Record& record) {
     all[at->second].push_back(&row);
   }
   return all;
+}
+
+/// A series in words; imported ones come in pairs.
+std::string title_of(const Row& row) {
+  return row.series() + (row.iteration_s.empty() && row.place == collectives::kInPlace ? ", in place" : "");
 }
 
 results::Table table_of(const std::vector<const Row*>& rows) {
@@ -60,12 +66,12 @@ results::Table table_of(const std::vector<const Row*>& rows) {
                                      us_text(row->median_s),
                                      us_text(row->p90_s),
                                      us_text(row->p99_s),
-                                     rate_text(row->algorithm_gb_per_s),
-                                     rate_text(row->bus_gb_per_s)};
+                                     rate_text(*row, row->algorithm_gb_per_s),
+                                     rate_text(*row, row->bus_gb_per_s)};
     if (linked)
       cells.emplace_back(row->link_share ? fmt::format("{:.1f} %", 100 * *row->link_share)
                                          : results::kNoValue);
-    cells.emplace_back(row->wrong ? std::to_string(*row->wrong) : "N/A");
+    cells.emplace_back(row->wrong ? std::to_string(*row->wrong) : row->deviation ? "some" : "N/A");
     if (computing) {
       cells.emplace_back(results::signed_percent_text(row->phi_n, 0));
       cells.emplace_back(results::signed_percent_text(row->phi_c, 0));
@@ -73,6 +79,21 @@ results::Table table_of(const std::vector<const Row*>& rows) {
     table.add_row(std::move(cells));
   }
   return table;
+}
+
+/// Sizes whose results are wrong; empty where none are.
+std::string wrong_text(const std::vector<const Row*>& rows) {
+  std::vector<std::string> sizes;
+  for (const Row* row : rows) {
+    if (row->is_wrong())
+      sizes.push_back(fmt::format(
+          "{} ({})", format_bytes(row->bytes),
+          row->wrong ? counted(*row->wrong, "element") : "deviation " + format_number(*row->deviation, 3)));
+  }
+  return sizes.empty() ? ""
+                       : fmt::format("{}-place results are wrong at {}.",
+                                     rows.front()->place == collectives::kInPlace ? "in" : "out-of",
+                                     fmt::join(sizes, ", "));
 }
 
 /// "25.0 MiB: 80 % around 1.21 ms, 20 % around 4.02 ms".
@@ -93,7 +114,7 @@ std::string link_text(const collectives::Link& link) {
       fmt::format("{} at {}: {} {} GB/s", link.backend, counted(link.ranks, "rank"),
                   link.kind == "sockets" ? "sockets between the ranks give, in each direction at once,"
                                          : "the ranks' memory is copied with, all at once,",
-                  rate_text(link.gb_per_s));
+                  format_number(link.gb_per_s, 3));
   if (link.latency_s) text += fmt::format("; half a round trip takes {}", format_duration(*link.latency_s));
   return text;
 }
@@ -132,28 +153,30 @@ std::string plan_text(const std::vector<CollectivesPlan>& plans) {
 results::Document collectives_tables(const Record& record) {
   results::Document document;
   for (const std::vector<const Row*>& rows : by_series(record)) {
-    document.add(results::Heading{rows.front()->series()});
+    document.add(results::Heading{title_of(*rows.front())});
     document.add(table_of(rows));
     const std::vector<std::string> modes = modes_of(rows);
     if (!modes.empty())
       document.add(results::Remark{"Two levels: ", fmt::format("{}.", fmt::join(modes, "; "))});
-    int64_t wrong = 0;
-    for (const Row* row : rows) wrong += row->wrong.value_or(0);
-    if (wrong > 0) {
-      document.add(results::Remark{
-          "Warning: ", fmt::format("{} elements are not what they should be.", count_text(wrong))});
-    }
+    const std::string wrong = wrong_text(rows);
+    if (!wrong.empty()) document.add(results::Remark{"Warning: ", wrong});
   }
+  const bool imported =
+      std::ranges::all_of(record.rows, [](const Row& row) { return row.iteration_s.empty(); });
   document.add(results::Remark{
       "",
-      "size in bytes, time in us (median, p90 and p99 of the slowest rank), bandwidth in GB/s; of link: bus "
-      "bandwidth as a share of the link's. lockstep docs collectives explains the columns.",
+      fmt::format(
+          "size in bytes, time in us ({}), bandwidth in GB/s{}. lockstep docs collectives explains the "
+          "columns.",
+          imported ? "the mean that was printed" : "median, p90 and p99 of the slowest rank",
+          imported ? "" : "; of link: bus bandwidth as a share of the link's"),
       true});
   std::vector<std::string> links;
   for (const collectives::Link& link : record.links) links.push_back(link_text(link));
   if (!links.empty()) document.add(results::Remark{"Links: ", fmt::format("{}.", fmt::join(links, "; "))});
   if (!record.incomplete.empty())
     document.add(results::Remark{"Warning: ", "rows are missing: " + record.incomplete});
+  for (const std::string& note : record.notes) document.add(results::Remark{"Note: ", note + "."});
   return document;
 }
 
@@ -201,8 +224,9 @@ results::Document collectives_diff(const Record& base, const Record& test) {
               "size", "base", "test", "change", "base busbw", "test busbw", {"verdict", results::kText}}};
     }
     table.add_row({std::to_string(before->bytes), us_text(before->median_s), us_text(after->median_s),
-                   fmt::format("{:+.1f} %", 100 * (verdicts[i].ratio - 1)), rate_text(before->bus_gb_per_s),
-                   rate_text(after->bus_gb_per_s), std::string(measure::verdict_text(verdicts[i].verdict))});
+                   fmt::format("{:+.1f} %", 100 * (verdicts[i].ratio - 1)),
+                   rate_text(*before, before->bus_gb_per_s), rate_text(*after, after->bus_gb_per_s),
+                   std::string(measure::verdict_text(verdicts[i].verdict))});
   }
   end_table();
   std::string remark =
@@ -228,11 +252,12 @@ plots::Chart collectives_chart(const std::string& name, const std::vector<NamedC
   std::vector<plots::Curve> curves;
   for (const NamedCollectives& named : records) {
     for (const std::vector<const Row*>& rows : by_series(named.record)) {
-      plots::Curve curve{.label = rows.front()->series()};
+      plots::Curve curve{.label = title_of(*rows.front())};
       if (records.size() > 1) curve.label += ", " + named.name;
       for (const Row* row : rows) {
         const double value = of_time ? row->median_s * 1e6 : row->bus_gb_per_s;
-        if (results::positive(value)) curve.points.push_back({double(row->bytes), value, {}});
+        if (results::positive(value) && !row->is_wrong())
+          curve.points.push_back({double(row->bytes), value, {}});
       }
       std::ranges::stable_sort(curve.points, {}, &plots::CurvePoint::x);
       if (!curve.points.empty()) curves.push_back(std::move(curve));

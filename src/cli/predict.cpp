@@ -155,7 +155,7 @@ std::vector<predict::Curve> with_transfer(std::vector<predict::Curve> curves, co
   predict::CollectiveTable table("nccl");
   if (!options.job.collectives.empty()) {
     for (const predict::CollectivePoint& point :
-         predict::read_collectives(options.job.collectives, table.backend()))
+         predict::read_collectives(options.job.collectives, table.backend(), print_note))
       table.add(point);
   }
   if (!options.job.network.empty())

@@ -41,8 +41,9 @@ double factor_of(const std::string& flag, const std::string& text) {
 predict::CollectiveTable table_for(const PredictJobOptions& options, predict::JobProfile& profile) {
   predict::CollectiveTable table(profile.backend);
   const bool measured_alone = !options.collectives.empty();
-  const auto points =
-      measured_alone ? predict::read_collectives(options.collectives, profile.backend) : profile.points;
+  const auto points = measured_alone
+                          ? predict::read_collectives(options.collectives, profile.backend, print_note)
+                          : profile.points;
   for (const predict::CollectivePoint& point : points) table.add(point);
   // Collectives that were measured by themselves do not know what computing costs them.
   if (measured_alone && table.has_points())

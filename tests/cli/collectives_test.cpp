@@ -158,5 +158,30 @@ TEST(CollectivesCommandTest, an_imported_text_is_a_table_like_any_other) {
   EXPECT_THAT(unknown.error, HasSubstr("Give their number with --ranks"));
 }
 
+TEST(CollectivesCommandTest, an_imported_table_says_what_is_wrong) {
+  const test::ScratchFolder folder;
+  const std::string
+      text = folder.path("a.txt"),
+      json = folder.path("a.json"),
+      head = "# size  count  type  redop  root  time  algbw  busbw  #wrong  time  algbw  busbw  #wrong\n";
+  write_file_atomically(text,
+                        head +
+                            "1073741824 268435456 float sum -1 7989 134.4 235.2 0 7989 134.4 235.2 0\n"
+                            "2147483648 536870912 float sum -1 1000 2147 3758 18134 15978 134.4 235.2 0\n");
+  const test::Finished wrong = test::run_here({"lockstep", "collectives", "--import", text, "--json", json});
+  EXPECT_EQ(wrong.exit_code, 1);
+  EXPECT_THAT(wrong.output, AllOf(HasSubstr("8 ranks, fp32, in place"),
+                                  HasSubstr("out-of-place results are wrong at 2.0 GiB (18,134 elements)"),
+                                  Not(HasSubstr("3758"))));
+  // The importing machine has not measured it.
+  EXPECT_EQ(collectives::from_json(read_file(json), json).host, "");
+  write_file_atomically(text,
+                        head + "10737418240 2684354560 float sum -1 90330 118.87 208.02 0 N/A N/A N/A N/A\n");
+  EXPECT_EQ(
+      test::run_here({"lockstep", "collectives", "--import", text, "--json", json, "--force"}).exit_code, 0);
+  EXPECT_THAT(test::run_here({"lockstep", "plot", json, "--chart", "bandwidth", "-o", "-"}).output,
+              AllOf(HasSubstr("GiB"), Not(HasSubstr("10737418240 B"))));
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -9,6 +9,7 @@
 namespace lockstep::fuzz {
 
 bool reads_batch_message(std::string_view text);
+bool reads_collectives_text(std::string_view text);
 bool reads_image_file(std::string_view text);
 bool reads_network_file(std::string_view text);
 bool reads_result_file(std::string_view text);

@@ -19,10 +19,10 @@ namespace fs = std::filesystem;
 
 /// By the folder of their corpus.
 const std::map<std::string, bool (*)(std::string_view)> kReaders{
-    {"batch_message", &reads_batch_message}, {"image_file", &reads_image_file},
-    {"network_file", &reads_network_file},   {"result_file", &reads_result_file},
-    {"sample_file", &reads_sample_file},     {"tensor_file", &reads_tensor_file},
-    {"trace_file", &reads_trace_file}};
+    {"batch_message", &reads_batch_message}, {"collectives_text", &reads_collectives_text},
+    {"image_file", &reads_image_file},       {"network_file", &reads_network_file},
+    {"result_file", &reads_result_file},     {"sample_file", &reads_sample_file},
+    {"tensor_file", &reads_tensor_file},     {"trace_file", &reads_trace_file}};
 
 std::vector<fs::path> corpus() {
   std::vector<fs::path> files;

@@ -41,6 +41,8 @@ struct Row {
   std::optional<double> link_share;
   /// Elements of all ranks that were not what they should be; empty: not checked.
   std::optional<int64_t> wrong;
+  /// Of wrong results whose elements were not counted: the largest deviation.
+  std::optional<double> deviation;
   /// While computing: by how much the collective takes longer than idle, and computing while it runs.
   std::optional<double> phi_n, phi_c;
   /// Time of each iteration: the slowest rank's. Empty for imported rows.
@@ -52,12 +54,13 @@ struct Row {
     LOCKSTEP_FIELDS(kAtLeastOne, ranks, bytes)
     LOCKSTEP_FIELDS(kOptional, count, dtype, op, place, at_a_time, computing)
     fields("median_s", self.median_s, kRequired);
-    LOCKSTEP_FIELDS(kOptional, p90_s, p99_s, algorithm_gb_per_s, bus_gb_per_s, link_share, wrong, phi_n,
-                    phi_c, iteration_s)
+    LOCKSTEP_FIELDS(kOptional, p90_s, p99_s, algorithm_gb_per_s, bus_gb_per_s, link_share, wrong, deviation,
+                    phi_n, phi_c, iteration_s)
   }
 
   /// The settings but for the size: rows that share it are a curve. "all_reduce over gloo, 2 ranks, fp32".
   std::string series() const;
+  bool is_wrong() const { return wrong > 0 || deviation; }
   bool same_work(const Row& other) const { return series() == other.series() && bytes == other.bytes; }
 };
 
@@ -77,14 +80,17 @@ struct Link {
 /// Everything that one `lockstep collectives` measured.
 struct Record {
   std::string lockstep_version;
+  /// Empty for imported texts.
   std::string host;
   std::string command;
   /// Reason why rows are missing; empty: none are.
   std::string incomplete;
+  /// Sentences on imported texts: what was left out, and what was concluded.
+  std::vector<std::string> notes;
   std::vector<Link> links;
   std::vector<Row> rows;
 
-  LOCKSTEP_DESCRIBE(kOptional, lockstep_version, host, command, incomplete, links, rows)
+  LOCKSTEP_DESCRIBE(kOptional, lockstep_version, host, command, incomplete, notes, links, rows)
 };
 
 /// Fills in what follows from iteration_s, or for imported rows from median_s.

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/base/units.h"
 #include "lockstep/plots/frame.h"
 #include "lockstep/plots/text.h"
 
@@ -106,7 +107,7 @@ Scale Scale::bytes(double low, double high) {
         {std::exp2(power), fmt::format("{:.0f} {}", std::exp2(power % 10), kUnits[power / 10])});
   }
   // No power between them.
-  if (scale.ticks_.empty()) scale.ticks_.push_back({low, fmt::format("{:.0f} B", low)});
+  if (scale.ticks_.empty()) scale.ticks_.push_back({low, format_bytes(std::llround(low))});
   return scale;
 }
 

@@ -75,7 +75,7 @@ TEST(CurveTransferTest, a_published_table_predicts_its_cluster_within_a_tenth) {
   std::vector<Curve> curves = read_curves(sources + "oci.csv");
   ASSERT_EQ(curves.size(), 2u);
   CollectiveTable table("nccl");
-  for (const CollectivePoint& point : read_collectives(sources + "collectives_oci.csv", "nccl"))
+  for (const CollectivePoint& point : read_collectives(sources + "collectives_oci.csv", "nccl", [](const auto&) {}))
     table.add(point);
   EXPECT_EQ(table.most_ranks(), 16);
   for (Curve& curve : curves) {

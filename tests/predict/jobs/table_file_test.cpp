@@ -16,11 +16,14 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::SizeIs;
 
+/// Of all texts of a test.
+std::string notes;
+
 std::vector<CollectivePoint> read(const std::string& text) {
   const test::ScratchFolder folder;
   const std::filesystem::path path = folder.path("collectives.txt");
   write_file_atomically(path, text);
-  return read_collectives(path, "gloo");
+  return read_collectives(path, "gloo", [](const std::string& note) { notes += note + "\n"; });
 }
 
 std::string refusal_of(const std::string& text) {
@@ -75,13 +78,50 @@ TEST(TableFileTest, what_nccl_tests_prints_is_read) {
       "#       size         count      type   redop    root     time   algbw   busbw #wrong\n"
       "           8             2     float     sum      -1    21.07    0.00    0.00      0    20.98    "
       "0.00    0.00      0\n"
-      "    33554432       8388608     float     sum      -1    507.5   66.12  123.98      0    504.2   "
-      "66.55  124.78      0\n"
+      "    33554432       8388608     float     sum      -1    507.5   66.12   66.12      0    504.2   "
+      "66.55   66.55      0\n"
       "# Out of bounds values : 0 OK\n");
   ASSERT_THAT(points, SizeIs(2));
   EXPECT_EQ(points[1].ranks, 2);
   EXPECT_EQ(points[1].bytes, 33554432);
   EXPECT_NEAR(points[1].time_s, 507.5e-6, 1e-12);
+}
+
+TEST(TableFileTest, wrong_results_are_left_out) {
+  notes.clear();
+  const std::string text =
+      "# size  count  type  redop  root  time  algbw  busbw  #wrong\n"
+      "1048576  262144  float  sum  -1  100.0  10.49  18.35  0\n"
+      "2097152  524288  float  sum  -1  6142.0  0.34  0.60  18134\n";
+  EXPECT_THAT(read(text), SizeIs(1));
+  EXPECT_THAT(notes, HasSubstr("1 row with wrong results left out"));
+  collectives::Record record;
+  for (const int64_t wrong : {0, 5})
+    record.rows.push_back({.collective = "all_reduce",
+                           .backend = "gloo",
+                           .ranks = 2,
+                           .bytes = 4096 + wrong,
+                           .median_s = 3e-5,
+                           .wrong = wrong});
+  EXPECT_THAT(read(collectives::to_json(record)), SizeIs(1));
+}
+
+TEST(TableFileTest, a_text_of_other_collectives_names_what_it_has_and_has_not) {
+  const std::string text =
+      "# size  count  type  redop  root  time  algbw  busbw  #wrong\n"
+      "1048576  32768  float  none  -1  100.0  10.49  9.18  0\n";
+  EXPECT_THAT(refusal_of("./alltoall_perf\n" + text),
+              HasSubstr("has no all_reduce of two ranks or more; it has all_to_all of 8 ranks"));
+  // Costs that follow from others say so.
+  notes.clear();
+  EXPECT_THAT(read("./all_gather_perf\n" + text), SizeIs(1));
+  EXPECT_THAT(notes, HasSubstr("has no all_reduce: its costs follow from all_gather of 8 ranks"));
+  // A tag is no list of JSON.
+  EXPECT_THAT(read("[1,0]<stdout>:./all_gather_perf\n[1,0]<stdout>:" + text.substr(0, text.find('\n') + 1) +
+                   "[1,0]<stdout>:" + text.substr(text.find('\n') + 1)),
+              SizeIs(1));
+  // Its bandwidths cannot be those of the usual all_reduce.
+  EXPECT_THAT(refusal_of(text), HasSubstr("does not say which collective it is"));
 }
 
 TEST(TableFileTest, a_file_of_lockstep_collectives_is_read) {

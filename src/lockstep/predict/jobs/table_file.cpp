@@ -12,6 +12,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/json_codec.h"
 #include "lockstep/base/plain_text.h"
+#include "lockstep/base/units.h"
 #include "lockstep/collectives/import.h"
 #include "lockstep/collectives/record.h"
 
@@ -34,12 +35,20 @@ std::vector<CollectivePoint> points_of_json(const std::string& text, const std::
   return points;
 }
 
-std::vector<CollectivePoint> points_of_rows(const std::vector<collectives::Row>& rows) {
+using Note = std::function<void(const std::string&)>;
+
+std::vector<CollectivePoint> points_of_rows(const std::vector<collectives::Row>& rows,
+                                            const std::string& name, const Note& note) {
   std::vector<CollectivePoint> points;
+  std::set<std::string> others;
+  int64_t wrong = 0;
   for (const char* place : {collectives::kOutOfPlace, collectives::kInPlace}) {
     for (const collectives::Row& row : rows) {
+      if (row.place != place) continue;
       const auto kind = collective_named(row.collective);
-      if (!kind || row.place != place || row.computing || row.at_a_time > 1) continue;
+      others.insert(fmt::format("{} of {}", row.collective, counted(row.ranks, "rank")));
+      if (row.is_wrong()) ++wrong;
+      if (!kind || row.ranks < 2 || row.is_wrong() || row.computing || row.at_a_time > 1) continue;
       const CollectivePoint point{row.ranks, *kind, static_cast<double>(row.bytes), row.median_s};
       const bool known = std::ranges::any_of(points, [&](const CollectivePoint& other) {
         return other.ranks == point.ranks && other.kind == point.kind && other.bytes == point.bytes;
@@ -47,11 +56,19 @@ std::vector<CollectivePoint> points_of_rows(const std::vector<collectives::Row>&
       if (!known) points.push_back(point);
     }
   }
-  return points;
+  if (wrong > 0) note(fmt::format("'{}': {} with wrong results left out", name, counted(wrong, "row")));
+  const bool direct = std::ranges::any_of(
+      points, [](const CollectivePoint& point) { return point.kind == CollectiveKind::kAllReduce; });
+  if (!points.empty() && !direct)
+    note(fmt::format("'{}' has no all_reduce: its costs follow from {}", name, fmt::join(others, ", ")));
+  if (!points.empty()) return points;
+  throw ConfigError(
+      fmt::format("'{}' has no all_reduce of two ranks or more; it has {}", name, fmt::join(others, ", ")),
+      kTableAdvice);
 }
 
 std::vector<CollectivePoint> points_of_record(const std::string& text, const std::string& name,
-                                              const std::string& backend) {
+                                              const std::string& backend, const Note& note) {
   std::vector<collectives::Row> rows = collectives::from_json(text, name).rows;
   std::set<std::string> backends;
   for (const collectives::Row& row : rows) backends.insert(row.backend);
@@ -62,7 +79,7 @@ std::vector<CollectivePoint> points_of_record(const std::string& text, const std
   }
   if (backends.size() > 1)
     std::erase_if(rows, [&](const collectives::Row& row) { return row.backend != backend; });
-  return points_of_rows(rows);
+  return points_of_rows(rows, name, note);
 }
 
 /// Whether the first line names columns, one of them `bytes`.
@@ -98,26 +115,40 @@ std::vector<CollectivePoint> points_of_csv(const std::string& text, const std::s
   return points;
 }
 
-std::vector<CollectivePoint> points_of_text(const std::string& text, const std::string& name) {
+std::vector<CollectivePoint> points_of_text(const std::string& text, const std::string& name,
+                                            const Note& note) {
+  collectives::ImportedText imported;
   try {
-    return points_of_rows(collectives::import_text(text, name, {.usual_collective = "all_reduce"}));
+    imported = collectives::import_text(text, name, {.usual_collective = "all_reduce"});
   } catch (const Error& error) {
     throw ConfigError(
         fmt::format("'{}' has no times of collectives of two ranks or more: {}", name, error.what()),
         kTableAdvice);
   }
+  for (const std::string& sentence : imported.notes) note(sentence);
+  const auto again = std::erase_if(imported.rows, [](const auto& row) { return row.backend.ends_with(')'); });
+  if (again > 0)
+    note(fmt::format("'{}': {} of tests that were run again left out", name,
+                     counted(static_cast<int64_t>(again), "row")));
+  return points_of_rows(imported.rows, name, note);
 }
 
 }  // namespace
 
-std::vector<CollectivePoint> read_collectives(const std::filesystem::path& path, const std::string& backend) {
+std::vector<CollectivePoint> read_collectives(const std::filesystem::path& path, const std::string& backend,
+                                              const std::function<void(const std::string&)>& note) {
   const std::string text = read_file(path), name = path.string();
   const size_t begin = text.find_first_not_of(" \t\r\n");
-  const bool json = begin != std::string::npos && (text[begin] == '{' || text[begin] == '[');
-  std::vector<CollectivePoint> points = collectives::is_record(text) ? points_of_record(text, name, backend)
-                                        : json                       ? points_of_json(text, name)
-                                        : is_csv(text)               ? points_of_csv(text, name)
-                                                                     : points_of_text(text, name);
+  // "[1,0]<stdout>:" is no list of rows.
+  const size_t second = text.find_first_not_of(" \t\r\n", begin + 1);
+  const bool json =
+      begin != std::string::npos &&
+      (text[begin] == '{' || (text[begin] == '[' && second != text.npos && text[second] == '{'));
+  std::vector<CollectivePoint> points = collectives::is_record(text)
+                                            ? points_of_record(text, name, backend, note)
+                                        : json         ? points_of_json(text, name)
+                                        : is_csv(text) ? points_of_csv(text, name)
+                                                       : points_of_text(text, name, note);
   std::erase_if(points, [](const CollectivePoint& point) { return point.bytes == 0; });
   for (const CollectivePoint& point : points) {
     if (std::isfinite(point.time_s) && point.time_s > 0 && point.bytes > 0) continue;
