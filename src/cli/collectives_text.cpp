@@ -49,6 +49,39 @@ std::string title_of(const Row& row) {
   return row.series() + (row.iteration_s.empty() && row.place == collectives::kInPlace ? ", in place" : "");
 }
 
+/// Bus bandwidths that large messages reach, in GB/s, ascending; docs/collectives.md names the sources.
+constexpr std::pair<double, const char*> kLinks[] = {
+    {0.117, "1 Gbit/s Ethernet"},
+    {1.17, "10 Gbit/s Ethernet"},
+    {2.9, "25 Gbit/s Ethernet"},
+    {12, "100 Gbit/s Ethernet or InfiniBand, or PCIe 3.0 x16"},
+    {24, "200 Gbit/s InfiniBand, or PCIe 4.0 x16"},
+    {48, "400 Gbit/s InfiniBand, or PCIe 5.0 x16"},
+    {120, "NVLink of V100"},
+    {230, "NVLink of A100"},
+    {370, "NVLink of H100"},
+    {480, "NVLink of H100 with NVLink SHARP"},
+    {830, "NVLink of B200"}};
+
+/// The largest bus bandwidth beside those of kLinks; empty without one.
+std::string peak_text(const Record& record) {
+  const auto rate = [](const Row& row) { return row.is_wrong() || row.ranks < 2 ? 0 : row.bus_gb_per_s; };
+  const auto peak = std::ranges::max_element(record.rows, {}, rate);
+  if (peak == record.rows.end() || rate(*peak) <= 0) return "";
+  std::string text = fmt::format("{} GB/s, {} of {} at {}", format_number(rate(*peak), 3), peak->collective,
+                                 counted(peak->ranks, "rank"), format_bytes(peak->bytes));
+  if (peak->bytes < kMiB) return text + ", where latency counts: larger sizes tell the link.";
+  // Rates vary by some per cent.
+  const auto above =
+      std::ranges::upper_bound(kLinks, 1.1 * rate(*peak), {}, &std::pair<double, const char*>::first);
+  text += ". Typical are";
+  for (auto link = above - (above == std::begin(kLinks) ? 0 : 1); link < std::end(kLinks) && link <= above;
+       ++link)
+    text += fmt::format("{} {} over {}", link == above && above != std::begin(kLinks) ? " and" : "",
+                        link->first, link->second);
+  return text + ".";
+}
+
 results::Table table_of(const std::vector<const Row*>& rows) {
   results::Table table{.columns = {"size", "count", "redop", "time", "p90", "p99", "algbw", "busbw"}};
   const bool linked = std::ranges::any_of(rows, [](const Row* row) { return row->link_share.has_value(); });
@@ -161,6 +194,8 @@ results::Document collectives_tables(const Record& record) {
     const std::string wrong = wrong_text(rows);
     if (!wrong.empty()) document.add(results::Remark{"Warning: ", wrong});
   }
+  const std::string peak = peak_text(record);
+  if (!peak.empty()) document.add(results::Remark{"Peak bus bandwidth: ", peak});
   const bool imported =
       std::ranges::all_of(record.rows, [](const Row& row) { return row.iteration_s.empty(); });
   document.add(results::Remark{

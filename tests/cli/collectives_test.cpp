@@ -158,7 +158,7 @@ TEST(CollectivesCommandTest, an_imported_text_is_a_table_like_any_other) {
   EXPECT_THAT(unknown.error, HasSubstr("Give their number with --ranks"));
 }
 
-TEST(CollectivesCommandTest, an_imported_table_says_what_is_wrong) {
+TEST(CollectivesCommandTest, an_imported_table_says_what_is_wrong_and_whether_its_rates_are_good) {
   const test::ScratchFolder folder;
   const std::string
       text = folder.path("a.txt"),
@@ -170,9 +170,12 @@ TEST(CollectivesCommandTest, an_imported_table_says_what_is_wrong) {
                             "2147483648 536870912 float sum -1 1000 2147 3758 18134 15978 134.4 235.2 0\n");
   const test::Finished wrong = test::run_here({"lockstep", "collectives", "--import", text, "--json", json});
   EXPECT_EQ(wrong.exit_code, 1);
-  EXPECT_THAT(wrong.output, AllOf(HasSubstr("8 ranks, fp32, in place"),
-                                  HasSubstr("out-of-place results are wrong at 2.0 GiB (18,134 elements)"),
-                                  Not(HasSubstr("3758"))));
+  EXPECT_THAT(wrong.output,
+              AllOf(HasSubstr("8 ranks, fp32, in place"),
+                    HasSubstr("out-of-place results are wrong at 2.0 GiB (18,134 elements)"),
+                    HasSubstr("Peak bus bandwidth: 235 GB/s, all_reduce of 8 ranks at 1.0 GiB. Typical are"),
+                    HasSubstr("230 over NVLink of A100"), HasSubstr("370 over NVLink of H100"),
+                    Not(HasSubstr("3758"))));
   // The importing machine has not measured it.
   EXPECT_EQ(collectives::from_json(read_file(json), json).host, "");
   write_file_atomically(text,
