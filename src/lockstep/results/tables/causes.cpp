@@ -197,10 +197,9 @@ class Causes {
     const double usual_s = long_s.empty() ? lost_s : measure::median_of(long_s);
     const bool is_own = !recorded_.has_loader.value_or(true);
     const auto text = [&](const std::string& which, double wait_s) {
-      return fmt::format(
-          is_own ? "{} spends {} in the script's own Python before its first operation (no DataLoader)"
-                 : "{} waits {} for its batch",
-          which, time_text(wait_s));
+      return fmt::format("{} {} {} {}", which, is_own ? "spends" : "waits", time_text(wait_s),
+                         is_own ? "in the script's own Python before its first operation (no DataLoader)"
+                                : "for its batch");
     };
     const std::string own = "Look at what the script itself does there: files, logs, a simulator.";
     if (2 * usual_s >= lost_s) {
