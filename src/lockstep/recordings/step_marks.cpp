@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
@@ -88,6 +89,7 @@ class StepFinder {
     } else {
       for (const Event* step : numbered_) add_step(step->begin_ns, step->end_ns, {}, true);
     }
+    end_last();
     if (marks_.steps.empty()) {
       throw Error(fmt::format("'{}' has no complete step: {} incomplete, {} of evaluation", trace_.file,
                               marks_.incomplete_steps, marks_.evaluation_steps),
@@ -241,20 +243,40 @@ class StepFinder {
     return !updated && (fetched > 0 || !marks_.has_loader);
   }
 
-  /// When the first batch of a step is asked for; what a script does before (averages of weights, metrics,
-  /// checkpoints) is of the step before, and no wait for its batch.
+  /// When the first batch of a step is asked for, or without a loader its ProfilerStep begins; what a script does
+  /// before (averages of weights, metrics, checkpoints) is of the step before, and no wait for its batch.
   int64_t asked_ns(int64_t begin_ns, int64_t end_ns) {
-    const auto [next, last] = beginning_in(loaders_, begin_ns, end_ns);
+    const Events& asks = marks_.has_loader ? loaders_ : numbered_;
+    const auto [next, last] = beginning_in(asks, begin_ns, end_ns);
     const int64_t asked_ns = next == last ? begin_ns : (*next)->begin_ns;
-    if (any_in(forwards_, begin_ns, asked_ns) || any_in(backward_, begin_ns, asked_ns)) return begin_ns;
+    if (works_in(begin_ns, asked_ns)) return begin_ns;
     if (!marks_.steps.empty() && marks_.steps.back().index + 1 == ended_)
       marks_.steps.back().end_s = seconds(asked_ns);
     return asked_ns;
   }
 
+  bool works_in(int64_t begin_ns, int64_t end_ns) const {
+    return any_in(forwards_, begin_ns, end_ns) || any_in(backward_, begin_ns, end_ns);
+  }
+
+  /// The last step ends with its ProfilerStep, as far as others go on behind their updates: the profiler's stop is
+  /// none of the training's.
+  void end_last() {
+    if (marks_.steps.empty() || updates_.empty()) return;
+    double longest_s = marks_.steps.size() == 1 ? INFINITY : 0;
+    for (const StepMarks& step : marks_.steps) longest_s = std::max(longest_s, step.end_s - step.updated_s);
+    StepMarks& last = marks_.steps.back();
+    const int64_t updated_ns = updates_.back()->end_ns;
+    for (const Event* step : numbered_) {
+      const bool holds = step->begin_ns < updated_ns && step->end_ns > updated_ns;
+      if (!holds || last.updated_s != seconds(updated_ns) || works_in(updated_ns, step->end_ns)) continue;
+      last.end_s = std::min(seconds(step->end_ns), last.updated_s + longest_s);
+    }
+  }
+
   /// `certain`: its begin is in the trace.
   void add_step(int64_t begin_ns, int64_t end_ns, std::vector<Stretch> updates, bool certain) {
-    if (marks_.has_loader) begin_ns = asked_ns(begin_ns, end_ns);
+    begin_ns = asked_ns(begin_ns, end_ns);
     StepMarks step{.begin_s = seconds(begin_ns),
                    .updated_s = seconds(end_ns),
                    .end_s = seconds(end_ns),
