@@ -146,6 +146,14 @@ TEST_F(ImportTest, the_rank_that_ended_first_is_named_before_its_victims) {
             "Rank 1 left with exit code 3 after 40 steps; rank 0 then failed: RuntimeError after 40 steps.");
 }
 
+TEST_F(ImportTest, ranks_that_ended_alike_are_named_together) {
+  write_recording({.world = 4, .late_us = {0, 0, 0, 0}, .group_ranks = "[0, 1, 2, 3]"});
+  for (const int rank : {0, 2, 3}) change(rank, {{"ended", "terminated"}, {"ended_at", 1001 + rank}});
+  change(1, {{"ended", "finished"}, {"ended_at", 1000}});
+  EXPECT_EQ(imported().recorded->notes.front(),
+            "Rank 1 finished after 40 steps; ranks 0, 2, 3 then were terminated (SIGTERM) after 40 steps.");
+}
+
 TEST_F(ImportTest, unequal_numbers_of_steps_are_said) {
   write_recording({});
   EXPECT_THAT(imported().recorded->ends, testing::IsEmpty());

@@ -28,7 +28,7 @@ namespace {
 using results::Recorded;
 
 constexpr const char* kFinished = "finished";
-/// Ends that one sentence names.
+/// Kinds of ends that one sentence names.
 constexpr size_t kMostEnds = 4;
 /// Fewer steps outside of the window are no series.
 constexpr size_t kLeastOutside = 8;
@@ -348,15 +348,20 @@ class Importer {
       kinds.emplace(member.file->ended, steps);
     }
     if (kinds.empty() || (kinds.size() == 1 && kinds.begin()->first == kFinished)) return;
-    std::ranges::stable_sort(
-        ends, {}, [](const auto& end) { return std::pair(end.second.how == kFinished, end.first); });
-    const double first = std::ranges::min_element(ends, {}, [](const auto& end) { return end.first; })->first;
+    std::ranges::stable_sort(ends, {}, [](const auto& end) { return end.first; });
     std::vector<std::string> texts;
-    for (auto& [at, end] : ends) {
-      end.after_s = first > 0 ? at - first : 0;
-      texts.push_back(fmt::format("rank {} {}{} after {}", end.rank, texts.empty() ? "" : "then ", end.how,
-                                  counted(end.steps, "step")));
-      recorded_.ends.push_back(std::move(end));
+    for (size_t i = 0; i < ends.size();) {
+      const auto [how, steps] = std::pair(ends[i].second.how, ends[i].second.steps);
+      std::vector<int> ranks;
+      for (; i < ends.size() && ends[i].second.how == how && ends[i].second.steps == steps; ++i) {
+        ranks.push_back(ends[i].second.rank);
+        ends[i].second.after_s = ends.front().first > 0 ? ends[i].first - ends.front().first : 0;
+        recorded_.ends.push_back(ends[i].second);
+      }
+      const bool several = ranks.size() > 1, was = several && how.starts_with("was ");
+      texts.push_back(fmt::format("rank{} {} {}{} after {}", several ? "s" : "", listed(ranks),
+                                  texts.empty() ? "" : "then ", was ? "were" + how.substr(3) : how,
+                                  counted(steps, "step")));
     }
     if (texts.size() > kMostEnds) texts.erase(texts.begin() + kMostEnds, texts.end());
     texts.front().front() = 'R';

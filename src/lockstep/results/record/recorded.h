@@ -130,7 +130,7 @@ struct Recorded {
   std::optional<bool> has_loader;
   /// Updates that a gradient scaler skipped, of all recorded steps of a rank; such a step counts as one.
   int skipped_updates = 0;
-  /// Ends of all ranks in order, those that ended early first; empty: all finished after as many steps.
+  /// Ends of all ranks in the order of time; empty: all finished after as many steps.
   std::vector<RecordedEnd> ends;
   /// [rank][step of the breakdown]: elements of the first layer's input; 0: the trace does not say.
   std::vector<std::vector<int64_t>> input_elements;

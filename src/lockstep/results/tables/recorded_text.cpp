@@ -140,7 +140,8 @@ std::string recorded_line(const Run& run) {
   } else {
     text += fmt::format(", {}", counted(run.ranks, "rank"));
   }
-  text += fmt::format(". Phases are means of {}", counted(recorded.steps, "step"));
+  text += recorded.steps > 0 ? fmt::format(". Phases are means of {}", counted(recorded.steps, "step"))
+                             : ". No rank has a trace: only times of steps are known";
   const std::string left_out = left_out_text(recorded);
   if (!left_out.empty()) text += fmt::format("; left out: {}", left_out);
   return text + "." + cost_text(recorded);
