@@ -285,6 +285,7 @@ class Recorder:
         """The process is about to leave by os._exit()."""
         if self.last_words is not None and os.getpid() == self._pid:
             self.last_words.leave(status)
+            self.write()
 
     def forget(self):
         """In a forked process: it may record steps of its own, and its signals and its end are not its parent's."""
