@@ -58,10 +58,12 @@ void complete(const fs::path& file, const fs::path& recorder) {
   const auto status = launch::process_status(rank.value("pid", int64_t{0}));
   // A command may leave a rank behind.
   if (code < 0 && !status.empty() && status.front() != "Z" && rank.value("host", "") == host_name()) return;
-  rank["ended"] = rank["interrupted_at"].is_number() && code != 0 ? "interrupted"
-                  : code > 0                                      ? fmt::format("exit code {}", code)
-                  : ended == "running" && code < 0                ? "killed"
-                                                                  : "finished";
+  const bool interrupted = rank["interrupted_at"].is_number() && code != 0;
+  rank["ended"] = interrupted                      ? "interrupted"
+                  : code > 0                       ? fmt::format("exit code {}", code)
+                  : ended == "running" && code < 0 ? "killed"
+                                                   : "finished";
+  if (interrupted) rank["ended_at"] = rank["interrupted_at"];
   if (!rank["ended_at"].is_number()) {
     const auto seen = std::chrono::file_clock::to_sys(fs::last_write_time(words + ".steps"));
     rank["ended_at"] = std::chrono::duration<double>(seen.time_since_epoch()).count();

@@ -358,6 +358,7 @@ class Importer {
         ends[i].second.after_s = ends.front().first > 0 ? ends[i].first - ends.front().first : 0;
         recorded_.ends.push_back(ends[i].second);
       }
+      std::ranges::sort(ranks);
       const bool several = ranks.size() > 1, was = several && how.starts_with("was ");
       texts.push_back(fmt::format("rank{} {} {}{} after {}", several ? "s" : "", listed(ranks),
                                   texts.empty() ? "" : "then ", was ? "were" + how.substr(3) : how,
