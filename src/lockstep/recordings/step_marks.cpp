@@ -271,6 +271,8 @@ class StepFinder {
       const bool holds = step->begin_ns < updated_ns && step->end_ns > updated_ns;
       if (!holds || last.updated_s != seconds(updated_ns) || works_in(updated_ns, step->end_ns)) continue;
       last.end_s = std::min(seconds(step->end_ns), last.updated_s + longest_s);
+      // Of a single step, no other has what comes before its batch.
+      if (marks_.steps.size() == 1) last.begin_s = std::min(last.begin_s, seconds(step->begin_ns));
     }
   }
 
