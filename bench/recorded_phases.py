@@ -103,9 +103,9 @@ def record(options, model, ranks, folder, *flags):
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stderr}")
-    if not Path(result).exists():
-        sys.exit(f"{options.steps} steps are too few for a window behind warm-up; give --steps 40:\n{done.stderr}")
     breakdown = json.loads(Path(result).read_text())["lockstep"]["runs"][0]["breakdown"]
+    if breakdown is None:
+        sys.exit(f"{options.steps} steps are too few for a window behind warm-up; give --steps 60:\n{done.stderr}")
     return [rank["phases"] for rank in breakdown["ranks"]]
 
 
