@@ -163,18 +163,18 @@ class Causes {
   bool find_unequal_sizes() {
     const std::vector<std::vector<int64_t>>& elements = recorded_.input_elements;
     if (elements.size() != ranks_.size() || ranks_.size() < 2) return false;
-    size_t unequal = 0, latest = 0;
+    size_t unequal = 0, latest = 0, steps = elements.front().size();
     std::set<size_t> largest_ranks;
-    size_t steps = std::numeric_limits<size_t>::max();
-    for (size_t rank = 0; rank < ranks_.size(); ++rank)
+    const Places places = first_places(ranks_.size());
+    for (const size_t rank : places)
       steps = std::min({steps, elements[rank].size(), ranks_[rank].series.waiting_s.size()});
     for (size_t step = 0; step < steps; ++step) {
       const auto size = [&](size_t rank) { return elements[rank][step]; };
       const auto waiting = [&](size_t rank) { return ranks_[rank].series.waiting_s[step]; };
-      const auto [least, most] = std::ranges::minmax(first_places(ranks_.size()), {}, size);
+      const auto [least, most] = std::ranges::minmax(places, {}, size);
       if (size(least) <= 0 || size(most) == size(least)) continue;
       ++unequal;
-      latest += std::ranges::min(first_places(ranks_.size()), {}, waiting) == most ? 1 : 0;
+      latest += std::ranges::min(places, {}, waiting) == most ? 1 : 0;
       largest_ranks.insert(most);
     }
     if (3 * unequal < steps || 3 * latest < 2 * unequal || largest_ranks.size() < 2) return false;
@@ -197,18 +197,16 @@ class Causes {
     const double usual_s = long_s.empty() ? lost_s : measure::median_of(long_s);
     const bool is_own = !recorded_.has_loader.value_or(true);
     const auto text = [&](const std::string& which, double wait_s) {
-      return fmt::format("{} {} {} {}", which, is_own ? "spends" : "waits", time_text(wait_s),
-                         is_own ? "in the script's own Python before its first operation (no DataLoader)"
-                                : "for its batch");
+      return fmt::format(
+          "{} {} {} {}", which, is_own ? "spends" : "waits", time_text(wait_s),
+          is_own ? "in the script's own Python before its first operation (no DataLoader)" : "for its batch");
     };
-    const std::string own = "Look at what the script itself does there: files, logs, a simulator.";
-    if (2 * usual_s >= lost_s) {
-      add(Kind::kInput, lost_s, text("every step", usual_s),
-          is_own ? own
-                 : "Give the DataLoader more workers (num_workers), persistent_workers=True and "
-                   "pin_memory=True, or decode less.");
-      return;
-    }
+    const char* const own = "Look at what the script itself does there: files, logs, a simulator.";
+    if (2 * usual_s >= lost_s)
+      return add(Kind::kInput, lost_s, text("every step", usual_s),
+                 is_own ? own
+                        : "Give the DataLoader more workers (num_workers), persistent_workers=True and "
+                          "pin_memory=True, or decode less.");
     const auto others = std::erase_if(long_s, [&](double wait_s) { return wait_s <= lost_s; });
     const double longer_s = measure::mean_of(long_s);
     lost_s -= usual_s;
