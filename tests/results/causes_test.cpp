@@ -413,6 +413,16 @@ TEST(CausesTest, collectives_that_forward_and_backward_wait_for) {
             HasSubstr("for 48.0 ms of latency"), HasSubstr("Fewer or joined ones"), Not(HasSubstr("GB/s"))));
 }
 
+TEST(CausesTest, collectives_whose_ends_are_written_late_block_all_the_same) {
+  auto run = run_of_blocking_collectives();
+  for (RankBreakdown& rank : run.breakdown->ranks) {
+    for (auto& bucket : rank.buckets) bucket.exposed_s *= 0.7;
+  }
+  run.breakdown->mean.transfer_s = 0.04;
+  EXPECT_THAT(kinds_of(run), ElementsAre(Kind::kBlocking));
+  EXPECT_THAT(causes_text(run), HasSubstr("for 40.0 ms of latency"));
+}
+
 TEST(CausesTest, all_reduces_after_backward_block_no_computing) {
   auto run = run_of_blocking_collectives();
   run.strategy = "recorded";

@@ -276,7 +276,8 @@ class Causes {
     if (rest.empty() || find_reduced_too_often(rest)) return;
     double lost_s = mean_.transfer_s;
     if (is_ddp()) lost_s -= take_buffers(rest);
-    lost_s -= take_blocking(rest);
+    // What is left is that of the others.
+    if (take_blocking(rest)) lost_s = exposed_s(rest);
     if (!rest.empty()) find_transfer(rest, lost_s);
   }
 
@@ -311,7 +312,8 @@ class Causes {
     return true;
   }
 
-  /// This and the next take the collectives that they explain from `rest`, and return their exposed transfer.
+  /// This and the next take the collectives that they explain from `rest`; this returns their exposed
+  /// transfer.
   double take_buffers(Places& rest) {
     // Broadcasts after the last all-reduce are of updated parameters, not of buffers.
     const auto last = std::ranges::find(rest.rbegin(), rest.rend(), "all-reduce",
@@ -330,8 +332,8 @@ class Causes {
 
   /// Collectives that forward and backward stop for: exposed for most of their time, with nothing issued
   /// meanwhile and something left to compute. A device whose host is late does not wait for them.
-  double take_blocking(Places& rest) {
-    if (idle_ >= kIdle) return 0;
+  bool take_blocking(Places& rest) {
+    if (idle_ >= kIdle) return false;
     const double computing_s = mean_.input_s + mean_.forward_s + mean_.backward_s;
     const auto time_s = [&](size_t i, double BucketTimes::*time) {
       return mean_of(
@@ -355,8 +357,8 @@ class Causes {
       return std::ranges::any_of(found, [&](size_t j) { return collective(i).kind == collective(j).kind; });
     };
     if (found.empty() || std::ssize(found) * 2 < std::ranges::count_if(rest, is_alike) ||
-        kAll * blocked_s > mean_.exposed_s())
-      return 0;
+        kCovers * blocked_s > mean_.exposed_s())
+      return false;
     // The waiting is that of ranks that are late, where these are known.
     const bool late = std::ranges::any_of(causes_, [](const Cause& cause) {
       return cause.kind == Kind::kSlowRank || cause.kind == Kind::kUnequalBatches ||
@@ -373,7 +375,7 @@ class Causes {
             : "Fewer or joined ones: synchronized batch normalization and tensor parallelism have some for "
               "every layer.");
     std::erase_if(rest, [&](size_t i) { return std::ranges::binary_search(found, i); });
-    return exposed_s(found);
+    return true;
   }
 
   /// Finds why `lost_s` of the transfers of these collectives is exposed.
