@@ -28,6 +28,8 @@ namespace {
 using results::Recorded;
 
 constexpr const char* kFinished = "finished";
+/// Smaller changes of the step behind the window leave its phases as they are.
+constexpr double kLeastShift = 0.1;
 /// Kinds of ends that one sentence names.
 constexpr size_t kMostEnds = 4;
 /// Fewer steps outside of the window are no series.
@@ -415,7 +417,7 @@ class Importer {
   void note_shift(const measure::SteadyState& steady) {
     const auto& shift = steady.remainder.level_shift;
     const int at = shift ? static_cast<int>(steady.cut + shift->step) : 0;
-    if (at <= recorded_.window_at || placed_.empty()) return;
+    if (at <= recorded_.window_at || placed_.empty() || std::abs(shift->change_share()) < kLeastShift) return;
     const int from = at + recorded_.window_steps + 1;
     note(
         fmt::format("From step {} on a step takes {:.2f} times as long: the window before does not explain "
