@@ -257,6 +257,13 @@ TEST(StepsTest, other_kinds_of_collectives_keep_their_names) {
   EXPECT_EQ(explained(made).job.collectives.front().kind, "reduce-scatter");
 }
 
+TEST(StepsTest, the_bytes_of_sparse_gradients_are_not_those_of_dense_ones) {
+  MadeJob made;
+  made.kind = "sparse_all_reduce";
+  EXPECT_EQ(explained(made).job.collectives.front().kind, "all-reduce");
+  EXPECT_EQ(explained(made).job.collectives.front().bytes, 0);
+}
+
 TEST(StepsTest, clocks_of_two_hosts_are_compared_by_what_they_exchange) {
   MadeJob made;
   made.clock_offset_us = 4000;

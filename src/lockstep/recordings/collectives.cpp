@@ -20,6 +20,10 @@ struct Described {
   int element_bytes = 0;
 };
 
+bool is_sparse(const KinetoTrace& trace, const Event& event) {
+  return trace.name_of(event).find("sparse") != std::string::npos;
+}
+
 Described described(const KinetoTrace& trace, const Event& event) {
   Described found{.kind = collective_kind(trace.name_of(event)), .group = {}, .group_ranks = {}};
   const Details* details = trace.details_of(event);
@@ -28,6 +32,8 @@ Described described(const KinetoTrace& trace, const Event& event) {
   found.group = details->group;
   found.group_ranks = details->group_ranks;
   found.element_bytes = details->element_bytes;
+  // The sizes of a sparse tensor are those of the dense one that it stands for.
+  if (is_sparse(trace, event)) return found;
   int64_t bytes = 0;
   if (!__builtin_mul_overflow(details->elements, static_cast<int64_t>(details->element_bytes), &bytes))
     found.bytes = bytes;
@@ -140,7 +146,7 @@ std::vector<Collective> collectives_of(const KinetoTrace& trace, const Launches&
   for (const Event* event : on_host) {
     const Event* issue = take_issue(trace, issues, *event);
     Described what = described(trace, *event);
-    if (issue != nullptr && what.bytes == 0) {
+    if (issue != nullptr && what.bytes == 0 && !is_sparse(trace, *event)) {
       const Described more = described(trace, *issue);
       what.bytes = more.bytes;
       what.element_bytes = more.element_bytes;
