@@ -273,7 +273,12 @@ class Importer {
                        recorded_.samples_per_step));
     } else if (most > 0 && !disagree) {
       set_batch(static_cast<double>(most) / run_.accumulate);
-      note(fmt::format("{} samples in a step of a rank, by the shapes in the trace.", most));
+      // Some steps may accumulate over fewer batches.
+      const RankSteps& steps = placed_.front().steps;
+      const bool uneven = steps.batch == most && steps.mean_samples > 0 && steps.mean_samples < most;
+      if (uneven) recorded_.samples_per_step = steps.mean_samples;
+      note(fmt::format("{:.4g} samples in a step of a rank, by the shapes in the trace.",
+                       uneven ? steps.mean_samples : static_cast<double>(most)));
       if (!recorded_.batches.empty())
         note("Ranks train different numbers of samples; rates count one of them for all.");
     } else {

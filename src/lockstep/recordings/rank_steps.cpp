@@ -229,6 +229,12 @@ class Stamper {
     if (!passes.empty()) {
       result_.passes = most(passes);
       result_.batch = most(samples);
+      double sum = 0, steps = 0;
+      for (const auto& [of_step, count] : samples) {
+        sum += static_cast<double>(of_step) * count;
+        steps += count;
+      }
+      result_.mean_samples = samples.contains(0) ? 0 : sum / steps;
     }
     leave_out_first(marks.first_is_certain);
     add_gradients(marks);

@@ -29,8 +29,9 @@ struct RankStep {
 /// The steps of one rank, stamped.
 struct RankSteps {
   std::vector<RankStep> steps;
-  /// Samples of a step, most often; 0: the trace does not say.
+  /// Samples of a step, most often, and their mean; 0: the trace does not say.
   int64_t batch = 0;
+  double mean_samples = 0;
   /// Micro-batches of a step, most often.
   int passes = 1;
   bool has_loader = false;

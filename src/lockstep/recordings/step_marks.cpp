@@ -243,8 +243,9 @@ class StepFinder {
     return !updated && (fetched > 0 || !marks_.has_loader);
   }
 
-  /// When the first batch of a step is asked for, or without a loader its ProfilerStep begins; what a script does
-  /// before (averages of weights, metrics, checkpoints) is of the step before, and no wait for its batch.
+  /// When the first batch of a step is asked for, or without a loader its ProfilerStep begins; what a script
+  /// does before (averages of weights, metrics, checkpoints) is of the step before, and no wait for its
+  /// batch.
   int64_t asked_ns(int64_t begin_ns, int64_t end_ns) {
     const Events& asks = marks_.has_loader ? loaders_ : numbered_;
     const auto [next, last] = beginning_in(asks, begin_ns, end_ns);
@@ -259,8 +260,8 @@ class StepFinder {
     return any_in(forwards_, begin_ns, end_ns) || any_in(backward_, begin_ns, end_ns);
   }
 
-  /// The last step ends with its ProfilerStep, as far as others go on behind their updates: the profiler's stop is
-  /// none of the training's.
+  /// The last step ends with its ProfilerStep, as far as others go on behind their updates: the profiler's
+  /// stop is none of the training's.
   void end_last() {
     if (marks_.steps.empty() || updates_.empty()) return;
     double longest_s = marks_.steps.size() == 1 ? INFINITY : 0;

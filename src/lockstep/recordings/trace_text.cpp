@@ -12,8 +12,8 @@
 namespace lockstep::recordings {
 
 namespace {
-
 constexpr size_t kBlock = size_t{1} << 17;
+}  // namespace
 
 /// An archive that is being read, or a file that is none, with or without compression.
 struct Archive {
@@ -50,8 +50,6 @@ struct Archive {
   archive* read;
   archive_entry* entry = nullptr;
 };
-
-}  // namespace
 
 std::vector<std::string> files_in_archive(const std::filesystem::path& path) {
   Archive archive;
