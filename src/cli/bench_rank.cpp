@@ -112,6 +112,13 @@ train::RowResult measure_row(train::RowPlan row, size_t index, const train::Rank
   return measured;
 }
 
+/// The row at or after `row` behind which its baseline is measured again.
+size_t last_of_network(const std::vector<train::RowPlan>& rows, int row) {
+  auto last = static_cast<size_t>(row);
+  while (last + 1 < rows.size() && !train::baseline_after(rows, last)) ++last;
+  return last;
+}
+
 /// What rank 0 finds to measure again, on every rank.
 std::vector<RowAgain> rows_again(const BenchRank& rank, const std::optional<BenchRecorder>& recorder) {
   constexpr const char* kKey = "rows-again";
@@ -136,7 +143,8 @@ int measure_rows(const BenchPlan& plan, const train::JobRank& job_rank, LiveReco
   for (size_t i = 0; i < rows.size(); ++i) rows[i].row = static_cast<int>(i);
   // First all of them, then those that were disturbed.
   for (int turn = 1; !rows.empty(); turn += 2) {
-    for (const RowAgain& next : rows) {
+    for (size_t place = 0; place < rows.size(); ++place) {
+      const RowAgain& next = rows[place];
       const auto i = static_cast<size_t>(next.row);
       const auto measure = [&](train::RowPlan row, const train::RankGroup& group) {
         if (next.max_time_s) row.pacing.max_time_s = next.max_time_s;
@@ -146,7 +154,9 @@ int measure_rows(const BenchPlan& plan, const train::JobRank& job_rank, LiveReco
         if (recorder) recorder->row_ends(i, measured);
       };
       links.run_row(i, measure, turn);
-      const std::optional<size_t> baseline = train::baseline_after(plan.job.rows, i);
+      const auto last = [&](size_t at) { return last_of_network(plan.job.rows, rows[at].row); };
+      if (place + 1 < rows.size() && last(place + 1) == last(place)) continue;
+      const std::optional<size_t> baseline = train::baseline_after(plan.job.rows, last(place));
       if (!baseline) continue;
       const auto measure_again = [&](train::RowPlan row, const train::RankGroup& group) {
         rank.progress.begin("again, " + row.label());

@@ -78,7 +78,7 @@ class StepAnalysis {
     for (const PhaseStretch& stretch : phase_stretches(stamps(rank), alone_)) {
       if (stretch.phase == StepPhase::kExposed) stretches.push_back({stretch.begin_s, stretch.end_s});
     }
-    return stretches;
+    return merged(std::move(stretches));
   }
 
   /// The time in which a collective had its turn and was not complete.
@@ -126,14 +126,14 @@ class StepAnalysis {
           delay_before_s = std::max(delay_before_s, delay_s[before]);
       }
       punctual_s.push_back(lane_free_s + std::max(0.0, own[i].ended_s - transfer(rank, i).begin_s));
-      const auto blocked = std::ranges::find_if(exposed, [&](const Stretch& stretch) {
+      // What was exposed while it was late. Nothing waits for one that ends where something else computes.
+      const bool blocks = std::ranges::any_of(exposed, [&](const Stretch& stretch) {
         return own[i].ended_s > stretch.begin_s && own[i].ended_s <= stretch.end_s;
       });
-      // Nothing waits for it before the stretch begins.
-      delay_s.push_back(blocked == exposed.end()
-                            ? 0
-                            : delay_before_s +
-                                  std::max(0.0, own[i].ended_s - std::max(punctual_s[i], blocked->begin_s)));
+      delay_s.push_back(
+          blocks ? delay_before_s +
+                       total_s(within(exposed, std::min(punctual_s[i], own[i].ended_s), own[i].ended_s))
+                 : 0);
       most_s = std::max(most_s, delay_s.back());
     }
     return most_s;
