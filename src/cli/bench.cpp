@@ -153,8 +153,11 @@ class RowDurations {
     train::StepCost cost = costs_[key];
     // Ranks that share cores take turns.
     const train::JobPlan& job = plan_.job;
-    const double threads = std::min(row.ranks, job.local_ranks()) * job.binding.threads_per_rank;
-    cost.step_s *= std::max(1.0, threads / std::max(1, job.site.machine.cores));
+    const int ranks = std::min(row.ranks, job.local_ranks()), cores = std::max(1, job.site.machine.cores);
+    const int threads = ranks * job.binding.threads_per_rank;
+    const double crowd = std::max(1.0, 1.0 * threads / cores);
+    cost.step_s =
+        crowd * (cost.step_s + train::exchange_s(row, cost.step_s, ranks, cores - threads) / row.accumulate);
     return train::duration_of(row, cost, plan_.options.breakdown);
   }
 
@@ -169,8 +172,9 @@ std::string closing(const BenchPlan& plan, train::Duration launch, double took_s
   launch.most_s *= plan.launches;
   std::string text = fmt::format("about {} in all", duration_text(launch));
   if (plan.launches > 1) text += fmt::format(", in {} launches", plan.launches);
-  text += fmt::format(", without communication, judging by one step of each network, which took {}\n",
-                      format_duration(took_s));
+  text +=
+      fmt::format(", judging by some steps of each network and by this machine's sockets, which took {}\n",
+                  format_duration(took_s));
   const train::PacingOptions& pacing = plan.options.sweep.pacing;
   if (!pacing.steps) {
     text += fmt::format("steps end when the median is known well enough, or after {} per row (--max-time)\n",

@@ -91,6 +91,20 @@ TEST(PacingTest, the_expected_duration_is_a_range_where_the_number_of_steps_is_o
   expect({.max_time_s = 1}, 1 + 8 * 0.5, 1 + 8 * 0.5);
 }
 
+TEST(PacingTest, gradients_are_exchanged_where_ranks_train_together) {
+  train::RowPlan row;
+  row.model = "alexnet";
+  const auto of = [&](const char* strategy, int ranks, int free_cores) {
+    row.strategy = strategy;
+    row.ranks = ranks;
+    return train::exchange_s(row, 0.1, ranks, free_cores);
+  };
+  for (const char* strategy : {"single", "independent"}) EXPECT_EQ(of(strategy, 2, 0), 0);
+  EXPECT_EQ(of("ddp", 1, 0), 0);
+  EXPECT_GT(of("ddp", 2, 0), of("ddp", 2, 2)) << "free cores move bytes behind the backward pass";
+  EXPECT_NEAR(of("ddp", 4, 0) / of("ddp", 2, 0), 1.5, 1e-9);
+}
+
 TEST(PacingTest, a_row_that_ends_within_its_warm_up_says_so) {
   std::vector<double> steps = steps_of(60, 0);
   for (size_t i = 0; i < steps.size(); ++i) steps[i] *= 1 + 2 * std::exp(-static_cast<double>(i) / 25);

@@ -1,11 +1,15 @@
 #include "lockstep/train/rows/row_estimate.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <tuple>
 
 #include <fmt/format.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
@@ -117,6 +121,11 @@ const models::ModelCost& cost_of(const RowPlan& row) {
 /// (kernels/winograd.h).
 constexpr int kFewImages = 4;
 constexpr double kLongestStep_s = 1;
+/// Steps that are tried, and seconds after which no other one is.
+constexpr int kTriedSteps = 5;
+constexpr double kTriedTime_s = 0.5;
+/// Share of a step in which backward hides communication where cores are free.
+constexpr double kHidingShare = 0.6;
 
 StepCost try_batch(RowPlan row, int images) {
   row.batch_per_rank = images;
@@ -133,8 +142,42 @@ StepCost try_batch(RowPlan row, int images) {
         .step_s.front();
   };
   step_s();
-  const double set_up_s = now_s() - begin_s;
-  return {.set_up_s = set_up_s, .step_s = step_s()};
+  StepCost cost{.set_up_s = now_s() - begin_s};
+  int steps = 0;
+  while (steps < kTriedSteps && cost.step_s < kTriedTime_s) {
+    cost.step_s += step_s();
+    ++steps;
+  }
+  cost.step_s /= steps;
+  return cost;
+}
+
+/// Seconds of a byte from one thread to another through sockets of this machine, and of its sum.
+double second_per_byte() {
+  static const double found = [] {
+    constexpr size_t kBytes = 32 << 20;
+    std::array<int, 2> ends{};
+    if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()) != 0) return 1e-9;
+    std::vector<char> sent(kBytes, 1), received(kBytes);
+    const double begin_s = now_s();
+    std::jthread sender([&] {
+      for (size_t done = 0; done < kBytes;) {
+        const ssize_t count = ::send(ends[0], sent.data() + done, kBytes - done, MSG_NOSIGNAL);
+        if (count <= 0) break;
+        done += static_cast<size_t>(count);
+      }
+      ::shutdown(ends[0], SHUT_WR);
+    });
+    size_t done = 0;
+    for (ssize_t count = 1; count > 0; done += static_cast<size_t>(count))
+      count = std::max<ssize_t>(0, ::recv(ends[1], received.data() + done, kBytes - done, 0));
+    sender.join();
+    for (size_t i = 0; i < done; ++i) sent[i] = static_cast<char>(sent[i] + received[i]);
+    const double took_s = now_s() - begin_s;
+    for (const int end : ends) ::close(end);
+    return took_s / static_cast<double>(std::max<size_t>(done, 1));
+  }();
+  return found;
 }
 
 }  // namespace
@@ -195,6 +238,15 @@ StepCost try_steps(const RowPlan& row) {
   if (images == row.batch_per_rank) return cost;
   cost.step_s *= static_cast<double>(row.batch_per_rank) / images;
   return cost.step_s < kLongestStep_s ? try_batch(row, row.batch_per_rank) : cost;
+}
+
+double exchange_s(const RowPlan& row, double step_s, int ranks_on_host, int free_cores) {
+  if (row.ranks == 1 || row.strategy == results::kIndependent || row.strategy == results::kSingle) return 0;
+  const double bytes = 4.0 * static_cast<double>(models::info_of(row.model).parameters);
+  // A rank sends, receives and sums, each of which a core does in the time that it takes to send.
+  const double moved = 2.0 * (row.ranks - 1) / row.ranks * bytes * second_per_byte();
+  if (free_cores >= ranks_on_host) return std::max(0.1 * moved, moved - kHidingShare * step_s);
+  return 2 * moved;
 }
 
 Duration duration_of(const RowPlan& row, const StepCost& cost, bool breakdown) {

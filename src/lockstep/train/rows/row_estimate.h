@@ -53,13 +53,17 @@ struct StepCost {
   double step_s = 0;
 };
 
-/// Trains the row's network on a processor for two steps, as one rank alone with the calling thread's number
-/// of threads. A batch that would take seconds is cut, and the second step's time is multiplied accordingly.
+/// Trains the row's network on a processor for some steps, as one rank alone with the calling thread's number
+/// of threads. A batch that would take seconds is cut, and the time of a step is multiplied accordingly.
 /// Throws what RowTrainee throws.
 StepCost try_steps(const RowPlan& row);
 
-/// The duration of a row whose ranks need `cost`, and of its breakdown if it has one. Communication is not
-/// included.
+/// Seconds by which all-reduces of the row's gradients lengthen a step of `step_s` on a host of the row's
+/// ranks, where these leave cores free or do not: at the speed at which this machine's sockets move bytes,
+/// measured for a moment once in a process.
+double exchange_s(const RowPlan& row, double step_s, int ranks_on_host, int free_cores);
+
+/// The duration of a row whose ranks need `cost`, and of its breakdown if it has one.
 Duration duration_of(const RowPlan& row, const StepCost& cost, bool breakdown);
 
 }  // namespace lockstep::train
