@@ -10,10 +10,12 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/json_codec.h"
 #include "lockstep/base/plain_text.h"
+#include "lockstep/base/units.h"
 #include "lockstep/predict/jobs/simulate.h"
 #include "lockstep/predict/jobs/table_file.h"
 #include "lockstep/predict/jobs/what_if.h"
 #include "lockstep/results/files/record_json.h"
+#include "lockstep/results/tables/numbers.h"
 
 #include "commands.h"
 #include "console.h"
@@ -28,6 +30,11 @@ using predict::Scenario;
 using results::Document;
 
 constexpr const char* kUsualChanges = "usual";
+
+/// Times between a table's collective and the training's own from which the link is worth a note.
+constexpr double kOtherLink = 2;
+/// A factor of transfer above which neither latency nor bandwidth decides.
+constexpr double kGoodTransfer = 0.95;
 
 /// 1.3 of "1.3x".
 double factor_of(const std::string& flag, const std::string& text) {
@@ -55,6 +62,21 @@ predict::CollectiveTable table_for(const PredictJobOptions& options, predict::Jo
   return table;
 }
 
+/// What times of collectives by themselves say of the training's largest one.
+std::string link_note(const predict::CollectiveTable& idle, const predict::JobProfile& profile) {
+  if (!idle.has_points() || profile.points.empty()) return {};
+  const predict::CollectivePoint& own = *std::ranges::max_element(
+      profile.points, {}, [](const auto& point) { return std::pair(point.ranks, point.bytes); });
+  const predict::Placement placement{own.ranks, std::min(profile.placement.per_host, own.ranks)};
+  const double idle_s = idle.time(own.kind, placement, own.bytes).total_s();
+  if (std::max(own.time_s, idle_s) < kOtherLink * std::min(own.time_s, idle_s)) return {};
+  return fmt::format(
+      "The link of --collectives is not {}: it gives {} GB/s for a {} of {}, the training got {}.",
+      own.time_s > idle_s ? "the limit" : "the training's", results::number_text(1e-9 * own.bytes / idle_s),
+      to_string(own.kind), format_bytes(static_cast<int64_t>(own.bytes)),
+      results::number_text(1e-9 * own.bytes / own.time_s));
+}
+
 Scenario scenario_of(const PredictJobOptions& options, const predict::JobProfile& profile, int ranks) {
   const int per_host = options.per_host.value_or(profile.placement.per_host);
   return {.placement = {ranks, std::min(per_host, ranks)},
@@ -67,8 +89,27 @@ StrategyForecast forecast_of(const PredictJobOptions& options, const results::Ru
   if (numbers.empty() && options.verify.wanted) numbers = {profile.placement.ranks};
   if (numbers.empty()) numbers = {2, 4, 8, 16, 32, 64, 128};
   predict::CollectiveTable table = table_for(options, profile);
+  const std::string of_link = options.collectives.empty() ? "" : link_note(table, profile);
   StrategyForecast forecast{.model = JobModel(std::move(profile), std::move(table))};
   const JobModel& model = forecast.model;
+  if (!of_link.empty()) forecast.notes.push_back(of_link);
+  // No byte of ranks that share a host crosses a network.
+  const auto is_unknown = [&](int ranks) {
+    return ranks > 1 && model.profile().shape.gradients && !model.table().has_points() &&
+           scenario_of(options, model.profile(), ranks).placement.hosts() == 1;
+  };
+  std::vector<int> on_one_host;
+  std::ranges::copy_if(numbers, std::back_inserter(on_one_host), is_unknown);
+  std::erase_if(numbers, is_unknown);
+  if (!on_one_host.empty()) {
+    const std::string sentence = fmt::format(
+        "{} ranks share a host: none of their bytes crosses the network, and what they cost "
+        "within a host was not measured",
+        fmt::join(on_one_host, ", "));
+    if (numbers.empty())
+      throw ConfigError(sentence, "Measure two ranks of a host with --breakdown, or give --collectives.");
+    forecast.notes.push_back(sentence + ": left out.");
+  }
   for (const int ranks : numbers)
     forecast.rows.push_back(model.predict(scenario_of(options, model.profile(), ranks)));
   Scenario last = scenario_of(options, model.profile(), numbers.back());
@@ -78,6 +119,14 @@ StrategyForecast forecast_of(const PredictJobOptions& options, const results::Ru
   forecast.knee = model.knee(any, predict::kGoodEfficiency);
   if (last.placement.ranks > 1 && model.profile().shape.gradients) {
     const double present = model.present_link(last).bytes_per_s;
+    Scenario quick = last, wide = last;
+    quick.latency = 0;
+    wide.bandwidth = 1e6;
+    if (const auto& buckets = model.profile().buckets; !buckets.empty() &&
+                                                       model.efficiency(quick) > model.efficiency(wide) &&
+                                                       forecast.rows.back().factors.transfer < kGoodTransfer)
+      forecast.latency_decides_bytes =
+          static_cast<int64_t>(std::ranges::max(buckets, {}, &predict::GradientBucket::bytes).bytes);
     const auto times = model.bandwidth_for(last, predict::kGoodEfficiency);
     if (std::isfinite(present)) forecast.present_bandwidth = present;
     if (std::isfinite(present) && times) forecast.needed_bandwidth = *times * present;
@@ -174,7 +223,11 @@ Outlook outlook_of(const results::RunRecord& record, const std::string& path) {
 int run_predict_job(const PredictJobOptions& asked, const std::string& json, bool markdown) {
   PredictJobOptions options = asked;
   check_verify(options);
-  const results::RunRecord record = results::read_record(options.record);
+  results::RunRecord record = results::read_record(options.record);
+  for (results::Run& run : record.runs) {
+    if (!predict::knows_hosts(run) && options.per_host)
+      run.hosts = (run.ranks + *options.per_host - 1) / *options.per_host;
+  }
   const auto profiles = predict::read_profiles(
       record, options.record,
       {.model = options.model, .strategy = options.strategy, .batch = options.batch.value_or(0)});

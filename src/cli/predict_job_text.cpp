@@ -24,11 +24,37 @@ struct NamedFactor {
   double PredictedFactors::*value;
 };
 
-constexpr std::array<NamedFactor, 5> kFactors{{{"batch", &PredictedFactors::batch},
+/// Factors this near to 1 say nothing.
+constexpr double kShown = 0.015;
+
+constexpr std::array<NamedFactor, 6> kFactors{{{"batch", &PredictedFactors::batch},
                                                {"machine", &PredictedFactors::machine},
                                                {"strategy", &PredictedFactors::strategy},
                                                {"transfer", &PredictedFactors::transfer},
-                                               {"stragglers", &PredictedFactors::stragglers}}};
+                                               {"stragglers", &PredictedFactors::stragglers},
+                                               {"not explained", &PredictedFactors::unexplained}}};
+
+/// Factors with a column: all but a batch that stays and a rest that is nothing.
+std::vector<NamedFactor> shown_factors(const std::vector<JobPrediction>& rows, bool strong) {
+  std::vector<NamedFactor> shown(kFactors.begin() + (strong ? 0 : 1), kFactors.end());
+  if (std::ranges::all_of(
+          rows, [](const JobPrediction& row) { return std::abs(row.factors.unexplained - 1) < kShown; }))
+    shown.pop_back();
+  return shown;
+}
+
+/// Names of the factors that are above 100 % in a row or after a change.
+std::vector<std::string> above_one(const StrategyForecast& forecast) {
+  std::vector<JobPrediction> rows = forecast.rows;
+  for (const predict::ChangeEffect& effect : forecast.effects) rows.push_back(effect.prediction);
+  std::vector<std::string> names;
+  for (const NamedFactor& factor : kFactors) {
+    if (std::ranges::any_of(rows,
+                            [&](const JobPrediction& row) { return row.factors.*factor.value > 1 + kShown; }))
+      names.emplace_back(factor.name);
+  }
+  return names;
+}
 
 std::string gbit_text(double bytes_per_s) {
   return fmt::format("{} Gbit/s", number_text(8e-9 * bytes_per_s));
@@ -42,7 +68,9 @@ std::string answer(const StrategyForecast& forecast) {
                                  number_text(row.images_per_s), forecast.model.profile().unit);
   const NamedFactor& least = *std::ranges::min_element(
       kFactors, {}, [&](const NamedFactor& factor) { return row.factors.*factor.value; });
-  if (row.factors.*least.value < 1) text += fmt::format("; {} takes most", least.name);
+  if (row.factors.*least.value < 1)
+    text += least.value == &PredictedFactors::unexplained ? "; most of the loss is not explained"
+                                                          : fmt::format("; {} takes most", least.name);
   const std::string until = forecast.knee > 0
                                 ? fmt::format("and holds up to {}", counted(forecast.knee, "rank"))
                                 : std::string("and holds at no number of ranks");
@@ -50,6 +78,9 @@ std::string answer(const StrategyForecast& forecast) {
     text += forecast.knee >= predict::kMostKnee
                 ? fmt::format("; 90 % holds beyond {} ranks", count_text(predict::kMostKnee))
                 : fmt::format("; 90 % holds up to {}", counted(forecast.knee, "rank"));
+  } else if (forecast.latency_decides_bytes) {
+    text += fmt::format("; latency decides, not bandwidth (messages of {}): join them or send fewer; 90 % {}",
+                        format_bytes(*forecast.latency_decides_bytes), until.substr(4));
   } else if (forecast.needed_bandwidth) {
     text += fmt::format("; 90 % needs {} in place of {}, {}", gbit_text(*forecast.needed_bandwidth),
                         gbit_text(*forecast.present_bandwidth), until);
@@ -71,9 +102,8 @@ Document predictions_of(const StrategyForecast& forecast) {
   results::Table table{.columns = {"ranks", "hosts"}};
   if (strong) table.add_column({"per rank"});
   for (const char* head : {"rate", "efficiency", "90 % interval"}) table.add_column({head});
-  for (const NamedFactor& factor : kFactors) {
-    if (strong || factor.value != &PredictedFactors::batch) table.add_column({factor.name});
-  }
+  const std::vector<NamedFactor> factors = shown_factors(forecast.rows, strong);
+  for (const NamedFactor& factor : factors) table.add_column({factor.name});
   if (compared) table.add_column({"measured"});
   table.add_column({"extrapolated", results::kText});
   for (const JobPrediction& row : forecast.rows) {
@@ -82,10 +112,7 @@ Document predictions_of(const StrategyForecast& forecast) {
     cells.emplace_back(number_text(row.images_per_s));
     cells.emplace_back(share_text(row.efficiency));
     cells.emplace_back(interval_text(row.low, row.high));
-    for (const NamedFactor& factor : kFactors) {
-      if (strong || factor.value != &PredictedFactors::batch)
-        cells.emplace_back(share_text(row.factors.*factor.value));
-    }
+    for (const NamedFactor& factor : factors) cells.emplace_back(share_text(row.factors.*factor.value));
     if (compared)
       cells.emplace_back(row.measured_s ? number_text(row.images_per_s * row.step_s / *row.measured_s)
                                         : results::kNoValue);
@@ -106,6 +133,7 @@ Document predictions_of(const StrategyForecast& forecast) {
 }
 
 std::string knee_text(int knee) {
+  if (knee == 0) return "none";
   return knee >= predict::kMostKnee ? fmt::format("> {}", count_text(predict::kMostKnee)) : count_text(knee);
 }
 
@@ -132,9 +160,25 @@ Document simulation_of(const StrategyForecast& forecast, int ranks) {
   return document;
 }
 
+std::vector<std::string> notes_of(const StrategyForecast& forecast) {
+  std::vector<std::string> notes = forecast.notes;
+  if (const auto names = above_one(forecast); !names.empty())
+    notes.push_back(fmt::format(
+        "Above 100 %: {}. There a rank computes less than the one alone (sharded divides the update; a "
+        "larger batch takes less time per sample), the one alone was disturbed, or the model's "
+        "parts are longer than the measured step.",
+        fmt::join(names, ", ")));
+  notes.insert(notes.end(), forecast.model.notes().begin(), forecast.model.notes().end());
+  return notes;
+}
+
 Json json_of(const JobPrediction& row) {
   Json factors = Json::object();
-  for (const NamedFactor& factor : kFactors) factors[factor.name] = row.factors.*factor.value;
+  for (const NamedFactor& factor : kFactors) {
+    std::string key = factor.name;
+    std::ranges::replace(key, ' ', '_');
+    factors[key] = row.factors.*factor.value;
+  }
   return {{"ranks", row.placement.ranks},
           {"hosts", row.placement.hosts()},
           {"batch_per_rank", row.batch},
@@ -200,7 +244,7 @@ Document document_of(const PredictJobOptions& options, const StrategyForecast& f
   }
   if (forecast.verification) document.append(document_of(*forecast.verification));
   if (forecast.simulation) document.append(simulation_of(forecast, *options.simulate));
-  for (const std::string& note : forecast.model.notes()) document.add(results::Remark{"Note: ", note});
+  for (const std::string& note : notes_of(forecast)) document.add(results::Remark{"Note: ", note});
   return document;
 }
 
@@ -225,7 +269,7 @@ Json json_of(const StrategyForecast& forecast) {
       {"bandwidth_bits_per_s", forecast.present_bandwidth ? Json(8 * *forecast.present_bandwidth) : Json()},
       {"bandwidth_for_90_percent_bits_per_s",
        forecast.needed_bandwidth ? Json(8 * *forecast.needed_bandwidth) : Json()},
-      {"notes", forecast.model.notes()}};
+      {"notes", notes_of(forecast)}};
   if (!forecast.effects.empty()) json["what_if"] = effects;
   if (forecast.verification) json["verification"] = json_of(*forecast.verification);
   if (forecast.simulation) {

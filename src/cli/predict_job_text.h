@@ -22,6 +22,10 @@ struct StrategyForecast {
   /// are none, or none suffice.
   std::optional<double> needed_bandwidth;
   std::optional<double> present_bandwidth;
+  /// Bytes of the largest message, where less latency would bring more than any bandwidth.
+  std::optional<int64_t> latency_decides_bytes;
+  /// What was left out, and what the measured collectives say of the link; sentences.
+  std::vector<std::string> notes;
   std::vector<predict::ChangeEffect> effects;
   std::optional<Verification> verification;
   std::optional<predict::Simulation> simulation;

@@ -118,6 +118,15 @@ TEST(CollectiveTableTest, large_sizes_need_an_assumption_about_latency) {
   EXPECT_FALSE(table.latency_is_assumed());
 }
 
+TEST(CollectiveTableTest, a_few_bytes_are_latency) {
+  CollectiveTable table("gloo");
+  table.add({2, kAllReduce, 84, 3.5e-3});
+  EXPECT_FALSE(table.latency_is_assumed());
+  EXPECT_NEAR(table.time(kAllReduce, {2, 2}, 84).latency_s, 3.5e-3, 1e-5);
+  EXPECT_NEAR(table.time(kAllReduce, {2, 2}, 84, {.bandwidth = 1e6}).total_s(), 3.5e-3, 1e-5);
+  EXPECT_NEAR(table.time(kAllReduce, {2, 2}, 84, {.latency = 0.5}).total_s(), 1.75e-3, 1e-5);
+}
+
 TEST(CollectiveTableTest, the_slower_of_library_and_network_counts) {
   CollectiveTable table = ring_table({20e-6, 1e9}, {2});
   table.set_network({.latency_s = 5e-6, .bytes_per_s = 1e8}, false);

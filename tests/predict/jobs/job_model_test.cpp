@@ -35,7 +35,8 @@ TEST(JobModelTest, factors_multiply_to_the_efficiency_within_its_interval) {
                                    Scenario{.placement = {16, 4}, .strategy = "sharded"}}) {
     const JobPrediction row = model.predict(scenario);
     const PredictedFactors& f = row.factors;
-    EXPECT_NEAR(f.batch * f.machine * f.strategy * f.transfer * f.stragglers, row.efficiency, 1e-9);
+    EXPECT_NEAR(f.batch * f.machine * f.strategy * f.transfer * f.stragglers * f.unexplained, row.efficiency,
+                1e-9);
     EXPECT_LE(row.low, row.efficiency);
     EXPECT_GE(row.high, row.efficiency);
     EXPECT_LT(row.low, row.high);
@@ -251,6 +252,61 @@ TEST(JobModelTest, asynchronous_servers_bound_the_step_by_what_they_receive) {
       2 * 64 * 4.0 * 25557032 / 1e9 * model.step({.placement = {64, 1}}).fetch_s / (4.0 * 25557032 / 1e9),
       1e-6);
   EXPECT_EQ(model.predict({.placement = {64, 1}}).factors.stragglers, 1);
+}
+
+/// The ddp of sample_record() with 40 of its 120 ms as waiting for a rank, and without other rows.
+JobModel waiting_model() {
+  results::RunRecord record = sample_record();
+  record.runs = {record.runs[1]};
+  record.runs[0].breakdown = results::breakdown_of(2, 0.12, 0.04, 0.01);
+  const JobProfile profile = read_profiles(record, "a.json", {}).front();
+  CollectiveTable table(profile.backend);
+  for (const CollectivePoint& point : profile.points) table.add(point);
+  return {profile, table};
+}
+
+TEST(JobModelTest, measured_waiting_is_waiting_and_changes_scale_what_they_name) {
+  const JobModel model = waiting_model();
+  const Scenario scenario{.placement = {2, 2}};
+  const JobPrediction row = model.predict(scenario);
+  EXPECT_NEAR(row.step_s, 0.12, 2e-3);
+  EXPECT_NEAR(row.factors.strategy, 1, 0.02);
+  EXPECT_NEAR(row.factors.stragglers, 0.08 / 0.12, 0.1);
+  const auto gain = [&](const char* change) { return effects_of(model, scenario, {change}).front().gain; };
+  EXPECT_LT(gain("compute=2x"), 0.12 / (0.05 + 0.035) - 1 + 0.05);
+  EXPECT_GT(gain("no-straggler"), 0.3);
+  EXPECT_THAT(model.notes(), Contains(HasSubstr("waiting for other ranks")));
+  // The simulated step is the predicted one.
+  EXPECT_NEAR(step_s(model.step(scenario), 0), row.step_s, 0.02 * row.step_s);
+  EXPECT_GE(model.knee({.placement = {2, 2}}, kGoodEfficiency), 1) << "a rank alone waits for nobody";
+}
+
+TEST(JobModelTest, a_step_that_collectives_do_not_explain_is_not_the_strategys) {
+  results::RunRecord record = sample_record();
+  record.runs[1].breakdown = results::breakdown_of(2, 0.12, 0, 0.05);
+  const JobProfile profile = read_profiles(record, "a.json", {}).front();
+  CollectiveTable table(profile.backend);
+  table.add({2, CollectiveKind::kAllReduce, 1 << 20, 1e-5});
+  table.add({2, CollectiveKind::kAllReduce, 4 << 20, 2e-5});
+  const JobModel model(profile, table);
+  const JobPrediction row = model.predict({.placement = {2, 2}});
+  EXPECT_NEAR(row.step_s, 0.12, 1e-3);
+  EXPECT_NEAR(row.factors.unexplained, 0.07 / 0.12, 0.05);
+  EXPECT_THAT(model.notes(), Contains(HasSubstr("not explained")));
+  EXPECT_LT(effects_of(model, {.placement = {2, 2}}, {"bandwidth=4x"}).front().gain, 0.02);
+}
+
+TEST(JobModelTest, noise_that_measured_steps_do_not_show_is_no_gain_elsewhere) {
+  JobProfile profile = read_profiles(sample_record(), "a.json", {}).front();
+  profile.noise = {Spread({-0.5, -0.5, -0.5, 1.5}), {}};
+  CollectiveTable table(profile.backend);
+  for (const CollectivePoint& point : profile.points) table.add(point);
+  const JobPrediction row = JobModel(profile, table).predict({.placement = {2, 2}});
+  EXPECT_NEAR(row.step_s, 0.12, 1e-3);
+  for (const double factor : {row.factors.strategy, row.factors.transfer, row.factors.stragglers})
+    EXPECT_LE(factor, 1.01);
+  EXPECT_LE(row.factors.unexplained, 1.06);
+  EXPECT_LE(row.high, 1);
 }
 
 TEST(WhatIfTest, changes_are_sorted_by_their_gain) {

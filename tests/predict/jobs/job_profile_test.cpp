@@ -136,6 +136,18 @@ TEST(JobProfileTest, one_rank_alone_gives_buckets_as_planned) {
   EXPECT_THAT(profile.points, SizeIs(0));
 }
 
+TEST(JobProfileTest, unknown_hosts_are_asked_for) {
+  results::RunRecord record = sample_record();
+  record.runs[1].hosts = 0;
+  try {
+    read_profiles(record, "a.json", {});
+    FAIL() << "accepted";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("does not say on how many hosts its 2 ranks ran"));
+    EXPECT_THAT(error.advice(), HasSubstr("--per-host"));
+  }
+}
+
 TEST(JobProfileTest, what_is_missing_is_said_with_its_command) {
   results::RunRecord record = sample_record();
   EXPECT_THAT(refusal_of(record, {.strategy = "sharded"}),

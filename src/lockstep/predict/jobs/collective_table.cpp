@@ -41,8 +41,13 @@ void CollectiveTable::add(const CollectivePoint& point) {
   } else {
     series.sizes.insert(place, {point.bytes, point.time_s});
   }
-  if (series.sizes.size() > 1 && series.sizes.front().bytes <= kSmallBytes) {
+  if (series.sizes.front().bytes <= kSmallBytes) {
+    const Size &smallest = series.sizes.front(), &largest = series.sizes.back();
     series.latency_s = constant_of_line(series.sizes);
+    // Small sizes alone have no slope that times tell: the smallest is latency but for its bytes' part.
+    if (largest.bytes <= kSmallBytes)
+      series.latency_s = std::min(smallest.time_s * (1 - smallest.bytes / (2 * kSmallBytes)),
+                                  std::ranges::min(series.sizes, {}, &Size::time_s).time_s);
     return;
   }
   series.latency_s = assumed_latency_s(backend_, point);
@@ -62,7 +67,7 @@ int CollectiveTable::most_ranks() const {
 bool CollectiveTable::latency_is_assumed() const {
   if (network_ || points_.empty()) return false;
   const std::vector<Size>& sizes = points_.begin()->second.rbegin()->second.sizes;
-  return sizes.size() == 1 || sizes.front().bytes > kSmallBytes;
+  return sizes.front().bytes > kSmallBytes;
 }
 
 CollectiveTime CollectiveTable::at(const ByRanks::value_type& series, CollectiveKind kind, int ranks,

@@ -23,6 +23,10 @@ constexpr double kLeastComputing = 0.02;
 /// share a host beyond the measured number; least of the model as a whole.
 constexpr double kComputing = 0.01, kMeasuredCost = 0.05, kCostPerDoubling = 0.08, kUnmeasuredNetwork = 0.15,
                  kAssumedLatency = 0.7, kNoise = 0.25, kSharing = 0.4, kLeastMisfit = 0.015;
+/// Noise may make the modeled step longer than the measured one by this share.
+constexpr double kNoiseExcess = 0.05;
+/// Share of a step from which waiting and time that nothing explains are worth a note.
+constexpr double kNotedShare = 0.05;
 
 /// Communication that takes less of a core leaves the rest to updates.
 constexpr double kBusyCore = 0.5;
@@ -52,17 +56,51 @@ JobModel::JobModel(JobProfile profile, CollectiveTable table)
         "Large buckets do not tell latency from bandwidth: {:.0f} us per round are assumed. Small buckets "
         "(bench --bucket-mb) or a table (--collectives) measure it.",
         1e6 * kAssumedRound_s));
-  double squares = 0;
-  std::vector<KnownValue> misfits;
-  for (const MeasuredStep& measured : profile_.measured) {
+  take_rest();
+}
+
+void JobModel::take_rest() {
+  const auto model_of = [this](const MeasuredStep& measured) {
     const Scenario scenario{.placement = measured.placement};
-    const double model_s = steps(scenario, Draw{}, noise_of(scenario, profile_.shape)).stragglers_s;
-    misfits.push_back({std::log2(measured.placement.ranks), std::log(measured.step_s / model_s)});
+    return steps(scenario, Draw{}, noise_of(scenario, profile_.shape));
+  };
+  const MeasuredStep& last = profile_.measured.back();
+  const double goal_s = std::max((1 + kNoiseExcess) * last.step_s, model_of(last).transfer_s);
+  const StepNoise noise = profile_.noise;
+  for (double share = 1, step = 0.5; step > 1e-3; step /= 2) {
+    const bool too_long = model_of(last).stragglers_s > goal_s;
+    if (!too_long && share == 1) break;
+    share += too_long ? -step : step;
+    profile_.noise = {noise.rank.times(share), noise.host.times(share)};
   }
-  misfits_ = std::move(misfits);
-  for (const KnownValue& misfit : misfits_) squares += std::pow(misfit.value - misfits_.back().value, 2);
-  if (misfits_.size() > 1) misfit_ = std::sqrt(squares / static_cast<double>(misfits_.size() - 1));
+  Rest found;
+  if (profile_.measured.front().placement.ranks > 1)
+    found = {.log_scale = {{0, 0}}, .waiting_s = {{0, 0}}, .unexplained_s = {{0, 0}}};
+  std::vector<double> misfits;
+  for (const MeasuredStep& measured : profile_.measured) {
+    const Steps model = model_of(measured);
+    const double at = std::log2(measured.placement.ranks), rest_s = measured.step_s - model.stragglers_s;
+    const double unmodeled_s = measured.waiting_s - (model.stragglers_s - model.transfer_s);
+    const double waiting_s = std::clamp(unmodeled_s, 0.0, std::max(0.0, rest_s));
+    found.log_scale.push_back({at, std::min(0.0, std::log(measured.step_s / model.stragglers_s))});
+    found.waiting_s.push_back({at, waiting_s});
+    found.unexplained_s.push_back({at, std::max(0.0, rest_s - waiting_s)});
+    misfits.push_back(std::log(measured.step_s / (model.stragglers_s + waiting_s)));
+  }
+  rest_ = std::move(found);
+  double squares = 0;
+  for (const double misfit : misfits) squares += std::pow(misfit - misfits.back(), 2);
+  if (misfits.size() > 1) misfit_ = std::sqrt(squares / static_cast<double>(misfits.size() - 1));
   misfit_ = std::max(misfit_, kLeastMisfit);
+  for (const auto& [seconds, what] :
+       {std::pair{rest_.waiting_s.back().value, "waiting for other ranks beyond the noise of their steps"},
+        {rest_.unexplained_s.back().value, "not explained by computing, communication or noise"}}) {
+    if (seconds > kNotedShare * last.step_s)
+      notes_.push_back(fmt::format(
+          "{:.3g} ms of a measured step of {:.3g} are {}: they are carried to other numbers of ranks as "
+          "they are.",
+          1e3 * seconds, 1e3 * last.step_s, what));
+  }
 }
 
 StrategyShape JobModel::shape_of_job(const Scenario& scenario) const {
@@ -131,10 +169,9 @@ std::vector<GradientBucket> JobModel::buckets_of(const Scenario& scenario, const
   return buckets;
 }
 
-double JobModel::correction(int ranks) const {
-  if (misfits_.empty()) return 1;
-  const double at = std::clamp(std::log2(ranks), misfits_.front().at, misfits_.back().at);
-  return std::exp(value_at(misfits_, at));
+double JobModel::rest(const std::vector<KnownValue>& of, int ranks) const {
+  if (of.empty()) return 0;
+  return value_at(of, std::clamp(std::log2(ranks), of.front().at, of.back().at));
 }
 
 double JobModel::converting_s(const Scenario& scenario) const {
@@ -153,7 +190,7 @@ double JobModel::update_s(const Scenario& scenario) const {
 
 JobStep JobModel::computing_step(const Scenario& scenario, const Draw& draw) const {
   const double pace = slowdown(scenario.placement, draw.sharing) / slowdown(profile_.placement, 1) *
-                      draw.computing / scenario.compute * correction(scenario.placement.ranks) * draw.all;
+                      draw.computing / scenario.compute * draw.all;
   const double fixed_s = profile_.update_s + profile_.other_s, computing_s = profile_.computing_s();
   // The batch decides how long a whole step takes; update and the rest do not depend on it.
   const double of_batch_s = relative_time(batch_of(scenario)) * (computing_s + fixed_s) - fixed_s;
@@ -173,7 +210,7 @@ void JobModel::add_communication(JobStep& step, const Scenario& scenario, const 
   const int ranks = scenario.placement.ranks;
   if (ranks == 1) return;
   const auto drawn_s = [&](const CollectiveTime& time) {
-    return correction(ranks) * draw.all * (time.latency_s * draw.latency + time.transfer_s * draw.transfer);
+    return draw.all * (time.latency_s * draw.latency + time.transfer_s * draw.transfer);
   };
   const LinkChange change{.bandwidth = scenario.bandwidth, .latency = scenario.latency};
   const auto cost_s = [&](CollectiveKind kind, double bytes) {
@@ -201,7 +238,7 @@ void JobModel::add_communication(JobStep& step, const Scenario& scenario, const 
     const double rounds = shares_cores ? shape_of(bucket.kind, algorithm, ranks).rounds : 0;
     step.queue.push_back({.ready_s = measured_s > 0 ? bucket.ready_s / measured_s * step.computing_s : 0,
                           .cost_s = cost_s(bucket.kind, bucket.bytes),
-                          .late_s = rounds * profile_.turn_s * draw.latency});
+                          .late_s = rounds * profile_.turn_s * draw.latency * scenario.latency});
     if (!shape.values) continue;
     // Values travel in fp32.
     const double values_s = cost_s(*shape.values, bucket.bytes / wire);
@@ -221,8 +258,11 @@ Link JobModel::present_link(const Scenario& scenario) const {
 }
 
 JobStep JobModel::step(const Scenario& scenario) const {
-  JobStep step = computing_step(scenario, Draw{});
-  add_communication(step, scenario, Draw{});
+  const int ranks = scenario.placement.ranks;
+  const Draw draw{.all = std::exp(rest(rest_.log_scale, ranks))};
+  JobStep step = computing_step(scenario, draw);
+  add_communication(step, scenario, draw);
+  step.fixed_s = rest(rest_.unexplained_s, ranks) + (scenario.stragglers ? rest(rest_.waiting_s, ranks) : 0);
   return step;
 }
 
@@ -244,18 +284,21 @@ JobModel::Steps JobModel::steps(const Scenario& scenario, const Draw& draw,
   steps.transfer_s = step_s(step, 0);
   for (const double most : noise)
     steps.stragglers_s += step_s(step, std::max(-0.9, most * draw.noise)) / static_cast<double>(noise.size());
+  const int ranks = scenario.placement.ranks;
+  if (scenario.stragglers) steps.stragglers_s += draw.noise * rest(rest_.waiting_s, ranks);
+  steps.all_s = steps.stragglers_s * std::exp(rest(rest_.log_scale, ranks)) +
+                draw.all * rest(rest_.unexplained_s, ranks);
   return steps;
 }
 
 double JobModel::efficiency(const Scenario& scenario) const {
   const Steps point = steps(scenario, Draw{}, noise_of(scenario, shape_of_job(scenario)));
-  return point.ideal_s / point.stragglers_s;
+  return point.ideal_s / point.all_s;
 }
 
 double JobModel::images_per_s(const Scenario& scenario) const {
   const Steps point = steps(scenario, Draw{}, noise_of(scenario, shape_of_job(scenario)));
-  return scenario.placement.ranks * profile_.images * batch_of(scenario) / profile_.batch /
-         point.stragglers_s;
+  return scenario.placement.ranks * profile_.images * batch_of(scenario) / profile_.batch / point.all_s;
 }
 
 JobPrediction JobModel::predict(const Scenario& scenario) const {
@@ -265,15 +308,16 @@ JobPrediction JobModel::predict(const Scenario& scenario) const {
   const Placement& placement = scenario.placement;
   JobPrediction prediction{.placement = placement,
                            .batch = batch_of(scenario),
-                           .step_s = point.stragglers_s,
-                           .efficiency = point.ideal_s / point.stragglers_s,
+                           .step_s = point.all_s,
+                           .efficiency = point.ideal_s / point.all_s,
                            .factors = {.batch = point.ideal_s / point.batch_s,
                                        .machine = point.batch_s / point.machine_s,
                                        .strategy = point.machine_s / point.strategy_s,
                                        .transfer = point.strategy_s / point.transfer_s,
-                                       .stragglers = point.transfer_s / point.stragglers_s}};
+                                       .stragglers = point.transfer_s / point.stragglers_s,
+                                       .unexplained = point.stragglers_s / point.all_s}};
   prediction.images_per_s =
-      placement.ranks * profile_.images * prediction.batch / profile_.batch / point.stragglers_s;
+      placement.ranks * profile_.images * prediction.batch / profile_.batch / point.all_s;
 
   std::mt19937_64 generator(1);
   std::normal_distribution<double> normal;
@@ -291,11 +335,12 @@ JobPrediction JobModel::predict(const Scenario& scenario) const {
                     .noise = drawn(kNoise),
                     .all = drawn(misfit_)};
     const Steps steps_of_draw = steps(scenario, draw, noise);
-    efficiencies.push_back(steps_of_draw.ideal_s / steps_of_draw.stragglers_s);
-    prediction.drawn_s.push_back(steps_of_draw.stragglers_s);
+    efficiencies.push_back(steps_of_draw.ideal_s / steps_of_draw.all_s);
+    prediction.drawn_s.push_back(steps_of_draw.all_s);
   }
   prediction.low = std::min(prediction.efficiency, measure::percentile(efficiencies, 5));
-  prediction.high = std::max(prediction.efficiency, measure::percentile(efficiencies, 95));
+  // Nothing drawn makes a rank faster than it is alone.
+  prediction.high = std::max(prediction.efficiency, std::min(1.0, measure::percentile(efficiencies, 95)));
 
   const Placement& most = profile_.measured.back().placement;
   if (placement.ranks > known) prediction.extrapolated.emplace_back("ranks");
@@ -307,7 +352,7 @@ JobPrediction JobModel::predict(const Scenario& scenario) const {
     prediction.algorithm = to_string(
         library_algorithm(table_.backend(), *shape.gradients, placement.ranks, largest_bytes_of(profile_)));
   }
-  for (const auto& [at, measured_s] : profile_.measured) {
+  for (const auto& [at, measured_s, waiting_s] : profile_.measured) {
     if (at.ranks == placement.ranks && at.hosts() == placement.hosts() && prediction.batch == profile_.batch)
       prediction.measured_s = measured_s;
   }

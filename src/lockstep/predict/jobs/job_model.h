@@ -27,9 +27,10 @@ struct Scenario {
 };
 
 /// Factors whose product is the efficiency, each a step time over the next: smaller batches, ranks that share
-/// a host, the strategy's own computing, exposed communication, waiting for the slowest rank.
+/// a host, the strategy's own computing, exposed communication, waiting for the slowest rank, and what was
+/// measured beside all of these.
 struct PredictedFactors {
-  double batch = 1, machine = 1, strategy = 1, transfer = 1, stragglers = 1;
+  double batch = 1, machine = 1, strategy = 1, transfer = 1, stragglers = 1, unexplained = 1;
 };
 
 struct JobPrediction {
@@ -54,9 +55,11 @@ struct JobPrediction {
 /// The closed form of docs/predicting.md for one strategy.
 class JobModel {
  public:
-  /// Costs of collectives are those of `table`. The model's step is scaled so that it meets the measured
-  /// ones; between numbers of ranks by the logarithm, beyond them as the nearest. Throws ConfigError where
-  /// the table is empty and the strategy communicates.
+  /// Costs of collectives are those of `table`. Where measured steps are longer than the model's, the rest is
+  /// added: measured waiting to that for other ranks, what remains as unexplained; where they are shorter,
+  /// the noise is reduced, then the step scaled. Between numbers of ranks by the logarithm, beyond them as
+  /// the nearest, and nothing at one rank. Throws ConfigError where the table is empty and the strategy
+  /// communicates.
   JobModel(JobProfile profile, CollectiveTable table);
 
   const JobProfile& profile() const { return profile_; }
@@ -94,7 +97,12 @@ class JobModel {
   };
   /// Steps of growing reality: the ratio of each two is a factor.
   struct Steps {
-    double ideal_s, batch_s, machine_s, strategy_s, transfer_s, stragglers_s;
+    double ideal_s, batch_s, machine_s, strategy_s, transfer_s, stragglers_s, all_s;
+  };
+  /// What measured steps have beyond the model's, by log2 of the ranks: a factor's logarithm, at most 0, and
+  /// seconds.
+  struct Rest {
+    std::vector<KnownValue> log_scale, waiting_s, unexplained_s;
   };
 
   StrategyShape shape_of_job(const Scenario& scenario) const;
@@ -102,7 +110,8 @@ class JobModel {
   double relative_time(double batch) const;
   /// Bytes of a gradient on the wire relative to fp32.
   double wire_of(const Scenario& scenario) const;
-  double correction(int ranks) const;
+  double rest(const std::vector<KnownValue>& of, int ranks) const;
+  void take_rest();
   std::vector<GradientBucket> buckets_of(const Scenario& scenario, const StrategyShape& shape) const;
   void add_communication(JobStep& step, const Scenario& scenario, const Draw& draw) const;
   /// Seconds that converting gradients for a 16-bit wire adds to the measured computing; negative: saves.
@@ -115,8 +124,7 @@ class JobModel {
   JobProfile profile_;
   CollectiveTable table_;
   std::vector<std::string> notes_;
-  /// Logarithm of measured over predicted steps by log2 of the ranks, and its standard deviation.
-  std::vector<KnownValue> misfits_;
+  Rest rest_;
   double misfit_ = 0;
 };
 

@@ -245,7 +245,9 @@ JobProfile profile_of(const RunRecord& record, const std::vector<const Run*>& ro
   take_sharing(profile, record, rows);
   take_loss(profile, rows);
   for (const Run* run : rows) {
-    profile.measured.push_back({placement_of(*run), step_of(*run)});
+    const results::PhaseTimes& mean = run->breakdown->mean;
+    profile.measured.push_back(
+        {placement_of(*run), step_of(*run), step_of(*run) * mean.waiting_s / mean.step_s});
     if (run->ranks == 1) continue;
     const OwnCosts own = own_costs_of(profile, *run);
     std::ranges::copy(own.points, std::back_inserter(profile.points));
@@ -296,6 +298,9 @@ std::vector<const Run*> chosen_rows(const RunRecord& record, const std::string& 
                       fmt::format("Name one: --batch {}.", *of_job.begin()));
   }
   for (const Run* run : rows) {
+    if (!knows_hosts(*run))
+      throw ConfigError(fmt::format("'{}' does not say on how many hosts its {} ranks ran", name, run->ranks),
+                        "Say how many share a host: --per-host 8.");
     if (run->strategy_options.find("--hierarchical") != std::string::npos)
       throw ConfigError(
           fmt::format("'{}': --hierarchical has no model to predict {} by", name, run->strategy),

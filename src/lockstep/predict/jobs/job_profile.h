@@ -18,6 +18,8 @@ namespace lockstep::predict {
 struct MeasuredStep {
   Placement placement;
   double step_s = 0;
+  /// Mean waiting of a rank for the others, part of the step.
+  double waiting_s = 0;
 };
 
 /// A step of a training under one strategy, per rank: means over the row of `measured.back()`. Seconds.
@@ -78,6 +80,11 @@ struct ProfileChoice {
   int batch = 0;
 };
 
+/// Whether the record says on how many hosts a row ran.
+inline bool knows_hosts(const results::Run& run) {
+  return run.hosts > 0;
+}
+
 /// Whether a prediction can start from a row: it ended, and has a breakdown of every rank.
 inline bool is_usable(const results::Run& run) {
   return run.finished() && !run.pooled && run.breakdown && !run.breakdown->ranks.empty();
@@ -88,7 +95,7 @@ inline bool is_usable(const results::Run& run) {
 /// ranks, the fastest. Under strong scaling those with the batch of the most ranks. A record whose only
 /// breakdowns are of `single` gives a profile of ddp with buckets as planned. Throws ConfigError, `name`
 /// being the file, for a record without a breakdown, with several networks or (weak scaling) batches where
-/// the choice names none, and with times that are no numbers.
+/// the choice names none, with times that are no numbers, and with rows of unknown hosts.
 std::vector<JobProfile> read_profiles(const results::RunRecord& record, const std::string& name,
                                       const ProfileChoice& choice);
 

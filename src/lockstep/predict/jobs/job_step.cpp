@@ -23,7 +23,7 @@ double step_s(const JobStep& step, double noise) {
     updated_s = std::max(updated_s, gathered_s) + update_s;
     gathered_s = std::accumulate(step.gather_s.begin(), step.gather_s.end(), updated_s);
   }
-  const double own_s = step.fetch_s + std::max(updated_s, gathered_s) + step.other_s * pace;
+  const double own_s = step.fetch_s + std::max(updated_s, gathered_s) + step.other_s * pace + step.fixed_s;
   return std::max(own_s, step.servers_s);
 }
 

@@ -15,6 +15,8 @@ struct JobStep {
   double computing_s = 0;
   double update_s = 0;
   double other_s = 0;
+  /// Waiting and other time that no change but its own shortens.
+  double fixed_s = 0;
   /// Of gradients.
   std::vector<QueuedCollective> queue = {};
   /// Of values, one per gradient collective, in the same queue behind all of them.

@@ -57,7 +57,7 @@ class JobSimulation {
     for (SimulatedRank& rank : ranks_) {
       servers_free_s_ = std::max(servers_free_s_, rank.begin_s) + service_s;
       rank.begin_s = std::max(servers_free_s_, rank.begin_s + step.fetch_s) +
-                     (step.computing_s + step.update_s + step.other_s) * rank.pace;
+                     (step.computing_s + step.update_s + step.other_s) * rank.pace + step.fixed_s;
       last_s = std::max(last_s, rank.begin_s);
     }
     return last_s;
@@ -122,8 +122,8 @@ class JobSimulation {
     }
     double last_s = 0;
     for (SimulatedRank& rank : ranks_) {
-      rank.begin_s =
-          std::max(rank.updated_s, step.gather_s.empty() ? 0 : gathered_s) + step.other_s * rank.pace;
+      rank.begin_s = std::max(rank.updated_s, step.gather_s.empty() ? 0 : gathered_s) +
+                     step.other_s * rank.pace + step.fixed_s;
       last_s = std::max(last_s, rank.begin_s);
     }
     for (const SimulatedRank& rank : ranks_)

@@ -62,6 +62,14 @@ Spread::Spread(std::vector<double> samples) : sorted_(std::move(samples)) {
   scale_ = mean * (1 - shape_);
 }
 
+Spread Spread::times(double factor) const {
+  Spread result = *this;
+  for (double& value : result.sorted_) value *= factor;
+  result.threshold_ *= factor;
+  result.scale_ *= factor;
+  return result;
+}
+
 double Spread::quantile(double p) const {
   if (sorted_.empty()) return 0;
   if (p <= 1 - kTailShare) return measure::percentile_of_sorted(sorted_, 100 * p);

@@ -20,6 +20,8 @@ class Spread {
   /// The share of values below `x`.
   double below(double x) const;
   bool is_zero() const { return sorted_.empty(); }
+  /// The distribution of values `factor` times as large; the factor is not negative.
+  Spread times(double factor) const;
 
  private:
   std::vector<double> sorted_;
