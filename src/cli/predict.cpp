@@ -25,7 +25,6 @@ namespace lockstep::cli {
 namespace {
 
 using predict::CurvePrediction;
-using predict::kSimplePredictors;
 
 constexpr const char* kPredictExamples = R"(Examples:
   lockstep predict --curves data/published/sources/curves.csv
@@ -80,7 +79,7 @@ results::Table predictions_table(const std::vector<CurvePrediction>& predictions
                    results::number_text(row.measured), results::number_text(row.forecast.images_per_s),
                    results::number_text(row.forecast.low), results::number_text(row.forecast.high),
                    results::signed_percent_text(error_of(row.forecast.images_per_s, row)),
-                   results::signed_percent_text(error_of(row.simple[predict::kLog2], row))});
+                   results::signed_percent_text(error_of(row.log2, row))});
   }
   return table;
 }
@@ -107,8 +106,8 @@ results::Document errors_of(const std::string& title, const std::vector<CurvePre
                    fmt::format("{:.1f} %", 100 * summary.p90)});
   };
   add("lockstep", [](const CurvePrediction& row) { return row.forecast.images_per_s; });
-  for (size_t i = 0; i < kSimplePredictors.size(); ++i)
-    add(kSimplePredictors[i].name, [i](const CurvePrediction& row) { return row.simple[i]; });
+  add("last efficiency", [](const CurvePrediction& row) { return row.last_efficiency; });
+  add("log2 N", [](const CurvePrediction& row) { return row.log2; });
   document.add(std::move(table));
   return document;
 }
@@ -121,6 +120,14 @@ results::Document tables_of(const std::vector<CurvePrediction>& predictions) {
       results::Remark{"",
                       "low, high: interval that holds 90 % of measurements. error: predicted against "
                       "measured; log2 N: that of an overhead that grows with log2 N."});
+  const auto blind = std::ranges::count_if(
+      predictions, [](const CurvePrediction& row) { return row.known == predict::KnownCounts::kOneNodeForSeveral; });
+  if (blind > 0)
+    document.add(results::Remark{
+        "",
+        fmt::format("{} of several nodes {} from counts of one node, which say nothing of the links between "
+                    "nodes: their intervals are wide. Measure two nodes to know more.",
+                    counted(blind, "prediction"), blind == 1 ? "is" : "are")});
   document.append(errors_of("One node", predictions,
                             [](const CurvePrediction& row) { return !row.strong && !row.several_nodes; }));
   document.append(errors_of("Several nodes", predictions,

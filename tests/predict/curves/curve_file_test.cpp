@@ -64,6 +64,9 @@ TEST_F(CurveFileTest, shipped_tables_are_read) {
       EXPECT_TRUE(curve.is_strong()) << curve.name;
     }
   }
+  EXPECT_EQ(read_curves(sources() / "curves_nodes.csv").size(), 7u);
+  // Without a column of nodes, "2M/16G" names them.
+  EXPECT_EQ(read_curves(sources() / "pytorch_ddp.csv").at(1).points.back().nodes, 2);
   EXPECT_EQ(read_curves(sources() / "pytorch_throughput.csv").at(0).points.size(), 8u);
   const std::vector<Curve> theano = read_curves(sources() / "theano_mpi.csv");
   EXPECT_EQ(theano.size(), 5u);

@@ -54,5 +54,27 @@ TEST(CurveModelTest, fewer_known_counts_and_farther_ones_are_less_certain) {
   EXPECT_GT(width(3, curve.points.back()), width(3, curve.points[3]));
 }
 
+TEST(CurveModelTest, nothing_known_of_one_node_tells_what_a_network_costs) {
+  Curve curve = made_of([](double n) { return 1 + 0.01 * std::log2(n); }, {1, 2, 4, 8, 16, 32});
+  const auto low_of = [&](size_t known, size_t at) {
+    const Forecast found = forecast(curve, std::span(curve.points).first(known), curve.points[at]);
+    return found.low / found.images_per_s;
+  };
+  const double in_a_node = low_of(4, 4);
+  curve.points[4].nodes = 2;
+  curve.points[5].nodes = 4;
+  EXPECT_GT(in_a_node, 0.95);
+  EXPECT_LT(low_of(4, 4), 0.8);
+  EXPECT_GT(low_of(5, 5), 0.9) << "two nodes are known";
+}
+
+TEST(CurveModelTest, no_interval_is_far_above_perfect_scaling) {
+  Curve curve = made_of([](double n) { return 1 + 0.05 * (n - 1); }, {1, 16});
+  EXPECT_LT(forecast(curve, std::span(curve.points).first(1), curve.points[1]).high, 1600 / 0.85);
+  curve.points[1].batch_per_gpu = 8;
+  curve.points[0].batch_per_gpu = 128;
+  EXPECT_LT(forecast(curve, std::span(curve.points).first(1), curve.points[1]).high, 1600 / 0.85);
+}
+
 }  // namespace
 }  // namespace lockstep::predict

@@ -69,13 +69,31 @@ TEST(CurveTransferTest, a_slow_table_makes_a_slow_curve_and_16_bits_halve_it) {
   EXPECT_NEAR(efficiency("fp16 all-reduce"), 0.3 / 1.3, 0.02);
 }
 
+TEST(CurveTransferTest, an_interval_holds_that_nothing_is_hidden_until_a_count_tells) {
+  // Two buckets of 0.1 s, one of which backward would hide; a step of two GPUs takes 0.5 s where it hides
+  // none.
+  const auto forecast_from = [](int known) {
+    Curve curve = curve_with({{.gpus = 1, .batch_per_gpu = 30, .images_per_s = 100},
+                              {.gpus = 2, .batch_per_gpu = 30, .images_per_s = 60 / 0.5},
+                              {.gpus = 4, .batch_per_gpu = 30, .images_per_s = 120 / 0.5}});
+    EXPECT_TRUE(add_transfer(curve, table_of({{2, 0.1}, {4, 0.1}})));
+    EXPECT_NEAR(curve.points[1].hidden_s, 0.1, 1e-9);
+    return predict_curves(std::span(&curve, 1), known).back();
+  };
+  const CurvePrediction blind = forecast_from(1), told = forecast_from(2);
+  EXPECT_TRUE(blind.is_covered());
+  EXPECT_GT(blind.forecast.high, 120 / 0.4) << "nor that it is";
+  EXPECT_NEAR(told.forecast.images_per_s / told.measured, 1, 0.05);
+}
+
 /// The one site known that published both: from its 8 GPUs and its table to 16.
 TEST(CurveTransferTest, a_published_table_predicts_its_cluster_within_a_tenth) {
   const std::string sources = std::string(LOCKSTEP_SOURCE_DIR) + "/data/published/sources/";
   std::vector<Curve> curves = read_curves(sources + "oci.csv");
   ASSERT_EQ(curves.size(), 2u);
   CollectiveTable table("nccl");
-  for (const CollectivePoint& point : read_collectives(sources + "collectives_oci.csv", "nccl", [](const auto&) {}))
+  for (const CollectivePoint& point :
+       read_collectives(sources + "collectives_oci.csv", "nccl", [](const auto&) {}))
     table.add(point);
   EXPECT_EQ(table.most_ranks(), 16);
   for (Curve& curve : curves) {

@@ -33,16 +33,21 @@ TEST(JudgeTest, counts_above_the_known_ones_are_predicted) {
 }
 
 TEST(JudgeTest, simple_predictors_continue_what_they_assume) {
-  const Curve curve = curve_of({{1, 10}, {2, 18}, {4, 32.4}});
-  const auto at_8 = [&](size_t i) { return kSimplePredictors[i].images_per_s(curve.points, 8); };
-  EXPECT_DOUBLE_EQ(at_8(0), 80);
-  EXPECT_DOUBLE_EQ(at_8(1), 64.8);
-  EXPECT_NEAR(at_8(2), 58.32, 1e-9);
-  EXPECT_NEAR(at_8(5), 58.32, 1e-9);
-  const Curve log2 = curve_of({{1, 10}, {2, 20 / 1.1}, {4, 40 / 1.2}});
-  EXPECT_NEAR(kSimplePredictors[kLog2].images_per_s(log2.points, 16), 160 / 1.4, 1e-9);
-  const Curve proportional = curve_of({{1, 10}, {2, 20 / 1.1}, {4, 40 / 1.3}});
-  EXPECT_NEAR(kSimplePredictors[4].images_per_s(proportional.points, 8), 80 / 1.7, 1e-9);
+  const auto last_of = [](const Curve& curve) { return predict_curves(std::span(&curve, 1), {}).back(); };
+  EXPECT_DOUBLE_EQ(last_of(curve_of({{1, 10}, {2, 18}, {4, 32.4}, {8, 1}})).last_efficiency, 64.8);
+  EXPECT_NEAR(last_of(curve_of({{1, 10}, {2, 20 / 1.1}, {4, 40 / 1.2}, {16, 1}})).log2, 160 / 1.4, 1e-9);
+}
+
+TEST(JudgeTest, nodes_are_those_of_the_count) {
+  Curve curve = curve_of({{1, 10}, {2, 19}, {4, 37}, {8, 70}});
+  curve.points[2].nodes = 2;
+  curve.points[3].nodes = 4;
+  const std::vector<CurvePrediction> rows = predict_curves(std::span(&curve, 1), 1);
+  EXPECT_FALSE(rows[0].several_nodes);
+  EXPECT_TRUE(rows[1].several_nodes);
+  EXPECT_EQ(rows[0].known, KnownCounts::kOne);
+  EXPECT_EQ(rows[1].known, KnownCounts::kOneNodeForSeveral);
+  EXPECT_EQ(predict_curves(std::span(&curve, 1), 4).front().known, KnownCounts::kSeveralNodes);
 }
 
 TEST(JudgeTest, errors_are_summarized) {

@@ -275,7 +275,7 @@ TEST(JobModelTest, measured_waiting_is_waiting_and_changes_scale_what_they_name)
   const auto gain = [&](const char* change) { return effects_of(model, scenario, {change}).front().gain; };
   EXPECT_LT(gain("compute=2x"), 0.12 / (0.05 + 0.035) - 1 + 0.05);
   EXPECT_GT(gain("no-straggler"), 0.3);
-  EXPECT_THAT(model.notes(), Contains(HasSubstr("waiting for other ranks")));
+  EXPECT_THAT(model.notes(), Contains(HasSubstr("waiting for rank 1")));
   // The simulated step is the predicted one.
   EXPECT_NEAR(step_s(model.step(scenario), 0), row.step_s, 0.02 * row.step_s);
   EXPECT_GE(model.knee({.placement = {2, 2}}, kGoodEfficiency), 1) << "a rank alone waits for nobody";

@@ -18,6 +18,8 @@ struct CurvePoint {
   /// Communication of a step that its computing does not hide, by a table of collectives; empty: there is
   /// none.
   std::optional<double> transfer_s = {};
+  /// Communication by the table that computing is taken to hide.
+  double hidden_s = 0;
 
   /// GPU seconds per image.
   double cost_s() const { return gpus / images_per_s; }

@@ -9,6 +9,7 @@
 
 #include "lockstep/base/csv_table.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/number_range.h"
 #include "lockstep/measure/percentiles.h"
 
 namespace lockstep::predict {
@@ -70,7 +71,10 @@ std::vector<Curve> read_curves(const std::filesystem::path& path) {
                         {}});
     CurvePoint point{.gpus = table.count(count_column),
                      .batch_per_gpu = table.number("batch_per_gpu").value_or(0)};
-    point.nodes = table.count("nodes", 1);
+    // "2M/16G" of a table without a column `nodes`.
+    const std::string setup = table.text("setup");
+    const auto machines = parse_whole(setup.substr(0, setup.find("M/")), {.least = 1, .most = 1e6});
+    point.nodes = table.count("nodes", static_cast<int>(machines.value_or(1)));
     if (point.nodes > point.gpus) table.refuse(fmt::format("{} nodes for {} GPUs", point.nodes, point.gpus));
     const std::optional<double> rate = rate_of(table, point.gpus);
     if (!rate) continue;

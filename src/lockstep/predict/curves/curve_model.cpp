@@ -2,70 +2,90 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <initializer_list>
 #include <vector>
 
 namespace lockstep::predict {
 
-const CurvePrior kCurvePrior{.doubling = 0.234,
-                             .ring = 0.381,
-                             .several_gpus = 0.0114,
-                             .several_nodes = 0.296,
-                             .nodes_deviation = 0.169,
-                             .walk = 0.448,
-                             .slope = 0.174,
-                             .scatter = 0.00453,
-                             .scatter_of_size = 0.0346,
-                             .size = -2.88,
-                             .size_deviation = 1.09,
-                             .half_precision = 0.832};
+const CurvePrior kCurvePrior{.doubling = 0.387,
+                             .ring = 0.343,
+                             .several_gpus = 0.182,
+                             .walk = 0.595,
+                             .slope = 0.15,
+                             .scatter = 0.00538,
+                             .scatter_of_size = 0.0396,
+                             .size = -3.05,
+                             .size_deviation = 1.13,
+                             .half_precision = 0.693,
+                             .node_doubling = 0.305,
+                             .node_walk = 0.184,
+                             .node_size = -4.54,
+                             .node_size_deviation = 2.06,
+                             .combined = true,
+                             .widening = {{{1, 0.84}, {1.94, 1.16}, {1, 0.93}, {3.86, 0.71}}}};
 
 namespace {
 
-/// Sizes of overhead that are tried, evenly within so many standard deviations.
-constexpr int kSizes = 8;
+/// Sizes of overhead that are tried, evenly within so many standard deviations, and shares of hidden
+/// communication that are not hidden after all.
+constexpr int kSizes = 8, kNodeSizes = 7, kUnhiddenShares = 3;
 constexpr double kSizeRange = 2.2;
 /// Step time at which sizes are as the prior has them, the median of the curves that it was fitted to, and
 /// the deviation of what a step costs whatever its batch; for strong scaling alone.
-constexpr double kStep_s = 0.32, kFixedDeviation = 0.3;
+constexpr double kStep_s = 0.32, kFixedDeviation = 0.07;
 /// Deviation of communication that a table of collectives tells.
 constexpr double kTransferDeviation = 0.25;
+/// More GPUs cost no less than this share of the least known cost.
+constexpr double kLeastCost = 0.9;
+/// Beliefs that are less likely than the likeliest by this logarithm do not count.
+constexpr double kLeastLogWeight = 10;
+
+/// One of the beliefs that known counts are weighed by: sizes of the overhead within a node and between
+/// nodes, and the share of hidden communication that is exposed.
+struct Belief {
+  double size, node_size, unhidden;
+};
 
 /// A normal distribution among others, by the logarithm of its weight.
 struct Part {
   double log_weight, mean, variance;
 };
 
-/// Costs of the known points and of the one to predict: a normal distribution for a given size of the
-/// overhead, which each known cost narrows. `usual_size` is that of the prior.
-Part learn(std::span<const CurvePoint> points, const CurvePrior& prior, double size, double usual_size) {
+/// Costs of the known points and of the one to predict: a normal distribution for a given belief, which each
+/// known cost narrows. `usual_size` is that of the prior.
+Part learn(std::span<const CurvePoint> points, const CurvePrior& prior, const Belief& belief,
+           double usual_size) {
   const CurvePoint& first = points.front();
   const size_t count = points.size(), last = count - 1;
-  std::vector<double> doublings(count), steps(count, 1), transfer(count), between(count), mean(count);
+  const double size = belief.size;
+  std::vector<double> doublings(count), node_doublings(count), steps(count, 1), transfer(count), mean(count);
   for (size_t i = 0; i < count; ++i) {
     const double n = points[i].gpus;
     doublings[i] = std::log2(n);
+    node_doublings[i] = std::log2(points[i].nodes);
     if (points[i].batch_per_gpu > 0 && first.batch_per_gpu > 0)
       steps[i] = first.batch_per_gpu / points[i].batch_per_gpu;
     if (points[i].transfer_s)
-      transfer[i] = *points[i].transfer_s / (points[i].batch_per_gpu * first.cost_s());
-    // Links within a node say little about those between nodes.
-    if (points[i].nodes > 1) between[i] = usual_size * steps[i];
+      transfer[i] = (*points[i].transfer_s + belief.unhidden * points[i].hidden_s) /
+                    (points[i].batch_per_gpu * first.cost_s());
     const double ring = points[i].transfer_s ? 0 : prior.ring;
-    mean[i] = 1 + transfer[i] + between[i] * prior.several_nodes +
+    // Links within a node say little about those between nodes, of which a table tells.
+    const double crossing = points[i].transfer_s || points[i].nodes == 1 ? 0 : belief.node_size;
+    const double between = crossing + usual_size * prior.node_doubling * node_doublings[i];
+    mean[i] = 1 + transfer[i] + between * steps[i] +
               size * steps[i] *
                   (prior.doubling * doublings[i] + ring * 2 * (n - 1) / n + (n > 1 ? prior.several_gpus : 0));
   }
   std::vector<std::vector<double>> covariance(count, std::vector<double>(count));
   for (size_t i = 0; i < count; ++i)
     for (size_t j = 0; j < count; ++j)
-      covariance[i][j] = 1 + std::pow(kFixedDeviation, 2) * (steps[i] - 1) * (steps[j] - 1) +
-                         std::pow(kTransferDeviation, 2) * transfer[i] * transfer[j] +
-                         std::pow(prior.nodes_deviation, 2) * between[i] * between[j] +
-                         std::pow(size, 2) * steps[i] * steps[j] *
-                             (std::pow(prior.walk, 2) * std::min(doublings[i], doublings[j]) +
-                              std::pow(prior.slope, 2) * doublings[i] * doublings[j]);
+      covariance[i][j] =
+          1 + std::pow(kFixedDeviation, 2) * (steps[i] - 1) * (steps[j] - 1) +
+          std::pow(kTransferDeviation, 2) * transfer[i] * transfer[j] +
+          steps[i] * steps[j] *
+              (std::pow(size * prior.walk, 2) * std::min(doublings[i], doublings[j]) +
+               std::pow(size * prior.slope, 2) * doublings[i] * doublings[j] +
+               std::pow(usual_size * prior.node_walk, 2) * std::min(node_doublings[i], node_doublings[j]));
   const double scatter = std::hypot(prior.scatter, prior.scatter_of_size * size);
   double log_likelihood = 0;
   for (size_t i = 0; i < last; ++i) {
@@ -81,23 +101,51 @@ Part learn(std::span<const CurvePoint> points, const CurvePrior& prior, double s
   return {log_likelihood, mean[last], covariance[last][last] + std::pow(scatter * mean[last], 2)};
 }
 
-/// The cost below which a mixture has `probability`, by bisection of its logarithm.
-double quantile(const std::vector<Part>& parts, double probability) {
-  double low = std::log(1e-3), high = std::log(1e4);
-  for (int step = 0; step < 40; ++step) {
+/// The cost of `least` or more below which a mixture has `probability`, by bisection of its logarithm.
+double quantile(const std::vector<Part>& parts, double least, double probability) {
+  double low = std::log(least), high = std::log(1e4);
+  for (int step = 0; step < 28; ++step) {
     const double middle = (low + high) / 2, cost = std::exp(middle);
     double below = 0, sum = 0;
     for (const Part& part : parts) {
-      const double weight = std::exp(part.log_weight - parts.front().log_weight);
-      below += weight * std::erfc((part.mean - cost) / std::sqrt(2 * part.variance)) / 2;
-      sum += weight;
+      const double weight = std::exp(part.log_weight);
+      const double deviation = std::sqrt(2 * part.variance);
+      const double least_share = std::erf((least - part.mean) / deviation);
+      below += weight * (std::erf((cost - part.mean) / deviation) - least_share);
+      sum += weight * (1 - least_share);
     }
     (below < probability * sum ? low : high) = middle;
   }
   return std::exp(high);
 }
 
+/// `count` numbers of standard deviations, evenly within kSizeRange; 0 alone.
+std::vector<double> deviations(int count) {
+  std::vector<double> values(static_cast<size_t>(count), 0.0);
+  for (int i = 0; i < count && count > 1; ++i)
+    values[static_cast<size_t>(i)] = kSizeRange * (2.0 * i / (count - 1) - 1);
+  return values;
+}
+
 }  // namespace
+
+KnownCounts known_counts(std::span<const CurvePoint> known, const CurvePoint& at) {
+  if (at.nodes > 1)
+    return known.back().nodes > 1 ? KnownCounts::kSeveralNodes : KnownCounts::kOneNodeForSeveral;
+  return known.size() > 1 ? KnownCounts::kSeveral : KnownCounts::kOne;
+}
+
+double by_log2(std::span<const CurvePoint> known, int gpus) {
+  const CurvePoint& first = known.front();
+  const auto doublings = [&](int count) { return std::log2(1.0 * count / first.gpus); };
+  double products = 0, squares = 0;
+  for (const CurvePoint& point : known) {
+    products += doublings(point.gpus) * (point.cost_s() / first.cost_s() - 1);
+    squares += std::pow(doublings(point.gpus), 2);
+  }
+  const double slope = squares > 0 ? products / squares : 0;
+  return gpus / (first.cost_s() * std::max(1 + slope * doublings(gpus), 1e-3));
+}
 
 Forecast forecast(const Curve& curve, std::span<const CurvePoint> known, const CurvePoint& at,
                   const CurvePrior& prior) {
@@ -110,17 +158,45 @@ Forecast forecast(const Curve& curve, std::span<const CurvePoint> known, const C
   // tell the overhead's size, but it is so many seconds of a step.
   const bool strong = curve.is_strong();
   const double step_s = strong && first.batch_per_gpu > 0 ? first.cost_s() * first.batch_per_gpu : kStep_s;
-  const double log_size = prior.size + (half ? prior.half_precision : 0) - std::log(step_s / kStep_s);
+  const double of_job = (half ? prior.half_precision : 0) - std::log(step_s / kStep_s);
+  const auto any = [&](auto has) { return std::ranges::any_of(points, has); };
+  const int node_sizes =
+      any([](const CurvePoint& point) { return point.nodes > 1 && !point.transfer_s; }) ? kNodeSizes : 1;
+  const int shares = any([](const CurvePoint& point) { return point.hidden_s > 0; }) ? kUnhiddenShares : 1;
   std::vector<Part> parts;
-  for (int i = 0; i < kSizes; ++i) {
-    const double deviations = kSizeRange * (2.0 * i / (kSizes - 1) - 1);
-    parts.push_back(
-        learn(points, prior, std::exp(log_size + prior.size_deviation * deviations), std::exp(log_size)));
-    parts.back().log_weight = (strong ? 0 : parts.back().log_weight) - deviations * deviations / 2;
+  for (const double within : deviations(kSizes)) {
+    const double log_size = prior.size_deviation * within;
+    for (const double between : deviations(node_sizes)) {
+      const double log_node_size = prior.node_size + prior.node_size_deviation * between;
+      for (int share = 0; share < shares; ++share) {
+        const Belief belief{std::exp(of_job + prior.size + log_size), std::exp(of_job + log_node_size),
+                            shares > 1 ? 1.0 * share / (shares - 1) : 0};
+        parts.push_back(learn(points, prior, belief, std::exp(of_job + prior.size)));
+        parts.back().log_weight =
+            (strong ? 0 : parts.back().log_weight) - (within * within + between * between) / 2;
+      }
+    }
   }
-  std::ranges::sort(parts, std::greater{}, &Part::log_weight);
+  const double likeliest = std::ranges::max(parts, {}, &Part::log_weight).log_weight;
+  for (Part& part : parts) part.log_weight -= likeliest;
+  std::erase_if(parts, [](const Part& part) { return part.log_weight < -kLeastLogWeight; });
+  double least = 1;
+  for (const CurvePoint& point : known) least = std::min(least, point.cost_s() / first.cost_s());
   const double base = at.gpus / first.cost_s();
-  return {base / quantile(parts, 0.5), base / quantile(parts, 0.95), base / quantile(parts, 0.05)};
+  const KnownCounts counts = known_counts(known, at);
+  const auto rate = [&](double probability) {
+    return base / quantile(parts, kLeastCost * least, probability);
+  };
+  const double low = rate(0.95), high = rate(0.05), log2 = by_log2(known, at.gpus);
+  double middle = rate(0.5);
+  // Where nothing else is told, the mean of several predictors is nearer than each.
+  if (prior.combined && !strong && !at.transfer_s)
+    middle = counts == KnownCounts::kSeveralNodes
+                 ? log2
+                 : std::sqrt(middle * std::sqrt(log2 * at.gpus / known.back().cost_s()));
+  const auto& [below, above] = prior.widening[static_cast<size_t>(counts)];
+  return {middle, middle * std::pow(std::min(1.0, low / middle), below),
+          middle * std::pow(std::max(1.0, high / middle), above)};
 }
 
 }  // namespace lockstep::predict

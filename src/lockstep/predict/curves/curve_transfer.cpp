@@ -12,10 +12,17 @@ constexpr double kForwardShare = 1.0 / 3;
 /// Computing is at least this share of the smallest count's step, however dear the table's collectives are.
 constexpr double kLeastComputing = 0.05;
 
-double transfer_s(const CollectiveTable& table, const CurvePoint& point, double bytes, double computing_s) {
-  if (point.gpus == 1) return 0;
+struct Communication {
+  double exposed_s = 0, hidden_s = 0;
+};
+
+Communication communication(const CollectiveTable& table, const CurvePoint& point, double bytes,
+                            double computing_s) {
+  if (point.gpus == 1) return {};
   const int buckets = static_cast<int>(std::ceil(bytes / kBucketBytes));
-  const Placement placement{point.gpus, (point.gpus + point.nodes - 1) / point.nodes};
+  // A network alone joins all GPUs of a curve.
+  const int hosts = table.has_points() ? point.nodes : point.gpus;
+  const Placement placement{point.gpus, (point.gpus + hosts - 1) / hosts};
   const double cost_s = table.time(CollectiveKind::kAllReduce, placement, bytes / buckets).total_s();
   std::vector<QueuedCollective> queue;
   for (int bucket = 1; bucket <= buckets; ++bucket) {
@@ -23,7 +30,8 @@ double transfer_s(const CollectiveTable& table, const CurvePoint& point, double 
     queue.push_back({.ready_s = share * computing_s, .cost_s = cost_s});
   }
   const OverlapEnd end = overlap(queue, computing_s, {});
-  return end.communicated_s() - end.computed_s;
+  const double exposed_s = end.communicated_s() - end.computed_s;
+  return {exposed_s, buckets * cost_s - exposed_s};
 }
 
 }  // namespace
@@ -38,10 +46,14 @@ bool add_transfer(Curve& curve, const CollectiveTable& table) {
   double computing_s = step_s;
   // More computing hides more, by less than it is more.
   for (int i = 0; i < 50; ++i)
-    computing_s = std::max(kLeastComputing * step_s, step_s - transfer_s(table, first, bytes, computing_s));
-  for (CurvePoint& point : curve.points)
-    point.transfer_s =
-        transfer_s(table, point, bytes, computing_s * point.batch_per_gpu / first.batch_per_gpu);
+    computing_s = std::max(kLeastComputing * step_s,
+                           step_s - communication(table, first, bytes, computing_s).exposed_s);
+  for (CurvePoint& point : curve.points) {
+    const Communication found =
+        communication(table, point, bytes, computing_s * point.batch_per_gpu / first.batch_per_gpu);
+    point.transfer_s = found.exposed_s;
+    point.hidden_s = found.hidden_s;
+  }
   return true;
 }
 

@@ -6,7 +6,6 @@
 #include "lockstep/measure/percentiles.h"
 
 namespace lockstep::predict {
-
 std::vector<CurvePrediction> predict_curves(std::span<const Curve> curves, std::optional<int> known_up_to,
                                             const CurvePrior& prior) {
   std::vector<CurvePrediction> predictions;
@@ -17,18 +16,17 @@ std::vector<CurvePrediction> predict_curves(std::span<const Curve> curves, std::
         &CurvePoint::gpus);
     const std::span<const CurvePoint> known(curve.points.begin(), beyond);
     for (const CurvePoint& point : std::span(beyond, curve.points.end())) {
-      CurvePrediction prediction{.curve = curve.name,
-                                 .gpus = point.gpus,
-                                 .forecast = forecast(curve, known, point, prior),
-                                 .measured = point.images_per_s,
-                                 .known_gpus = known.back().gpus,
-                                 .efficiency = curve.points.front().cost_s() / point.cost_s(),
-                                 .strong = curve.is_strong(),
-                                 .several_nodes = curve.has_several_nodes()};
-      std::ranges::transform(
-          kSimplePredictors, prediction.simple.begin(),
-          [&](const SimplePredictor& predictor) { return predictor.images_per_s(known, point.gpus); });
-      predictions.push_back(std::move(prediction));
+      predictions.push_back({.curve = curve.name,
+                             .gpus = point.gpus,
+                             .forecast = forecast(curve, known, point, prior),
+                             .measured = point.images_per_s,
+                             .known_gpus = known.back().gpus,
+                             .known = known_counts(known, point),
+                             .efficiency = curve.points.front().cost_s() / point.cost_s(),
+                             .strong = curve.is_strong(),
+                             .several_nodes = point.nodes > 1,
+                             .last_efficiency = point.gpus / known.back().cost_s(),
+                             .log2 = by_log2(known, point.gpus)});
     }
   }
   return predictions;

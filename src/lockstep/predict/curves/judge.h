@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "lockstep/predict/curves/curve_model.h"
-#include "lockstep/predict/curves/simple_predictors.h"
 
 namespace lockstep::predict {
 
@@ -18,12 +17,14 @@ struct CurvePrediction {
   double measured = 0;
   /// The largest count that the prediction knew.
   int known_gpus = 0;
+  KnownCounts known = KnownCounts::kOne;
   /// Measured efficiency against the smallest count.
   double efficiency = 1;
   bool strong = false;
   bool several_nodes = false;
-  /// Images per second by kSimplePredictors.
-  std::array<double, kSimplePredictors.size()> simple{};
+  /// Images per second by the yardsticks of every prediction: the efficiency of the last known count, and an
+  /// overhead that grows with log2 N, by least squares.
+  double last_efficiency = 0, log2 = 0;
 
   bool is_covered() const { return forecast.low <= measured && measured <= forecast.high; }
 };

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 #include <random>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -74,8 +75,12 @@ void JobModel::take_rest() {
     profile_.noise = {noise.rank.times(share), noise.host.times(share)};
   }
   Rest found;
-  if (profile_.measured.front().placement.ranks > 1)
-    found = {.log_scale = {{0, 0}}, .waiting_s = {{0, 0}}, .unexplained_s = {{0, 0}}};
+  if (profile_.measured.front().placement.ranks > 1) {
+    const Steps one = steps({.placement = {1, 1}}, Draw{}, {0});
+    found = {.log_scale = {{0, std::max(0.0, std::log(one.batch_s / one.strategy_s))}},
+             .waiting_s = {{0, 0}},
+             .unexplained_s = {{0, 0}}};
+  }
   std::vector<double> misfits;
   for (const MeasuredStep& measured : profile_.measured) {
     const Steps model = model_of(measured);
@@ -92,15 +97,15 @@ void JobModel::take_rest() {
   for (const double misfit : misfits) squares += std::pow(misfit - misfits.back(), 2);
   if (misfits.size() > 1) misfit_ = std::sqrt(squares / static_cast<double>(misfits.size() - 1));
   misfit_ = std::max(misfit_, kLeastMisfit);
-  for (const auto& [seconds, what] :
-       {std::pair{rest_.waiting_s.back().value, "waiting for other ranks beyond the noise of their steps"},
-        {rest_.unexplained_s.back().value, "not explained by computing, communication or noise"}}) {
-    if (seconds > kNotedShare * last.step_s)
-      notes_.push_back(fmt::format(
-          "{:.3g} ms of a measured step of {:.3g} are {}: they are carried to other numbers of ranks as "
-          "they are.",
-          1e3 * seconds, 1e3 * last.step_s, what));
-  }
+  const auto note = [&](const std::vector<KnownValue>& seconds, const std::string& what) {
+    if (seconds.back().value > kNotedShare * last.step_s)
+      notes_.push_back(
+          fmt::format("{:.3g} of {:.3g} ms of a measured step are {}, at other numbers of ranks too.",
+                      1e3 * seconds.back().value, 1e3 * last.step_s, what));
+  };
+  note(rest_.waiting_s, profile_.straggler ? fmt::format("waiting for rank {}", *profile_.straggler)
+                                           : "waiting for other ranks");
+  note(rest_.unexplained_s, "not explained by computing, communication and noise");
 }
 
 StrategyShape JobModel::shape_of_job(const Scenario& scenario) const {
@@ -316,6 +321,10 @@ JobPrediction JobModel::predict(const Scenario& scenario) const {
                                        .transfer = point.strategy_s / point.transfer_s,
                                        .stragglers = point.transfer_s / point.stragglers_s,
                                        .unexplained = point.stragglers_s / point.all_s}};
+  // A rank that computes less than the one alone does so for a reason that its strategy has, or for none
+  // known.
+  if (!shape.divides_update && prediction.factors.strategy > 1)
+    prediction.factors.unexplained *= std::exchange(prediction.factors.strategy, 1);
   prediction.images_per_s =
       placement.ranks * profile_.images * prediction.batch / profile_.batch / point.all_s;
 

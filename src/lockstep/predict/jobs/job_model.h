@@ -58,8 +58,8 @@ class JobModel {
   /// Costs of collectives are those of `table`. Where measured steps are longer than the model's, the rest is
   /// added: measured waiting to that for other ranks, what remains as unexplained; where they are shorter,
   /// the noise is reduced, then the step scaled. Between numbers of ranks by the logarithm, beyond them as
-  /// the nearest, and nothing at one rank. Throws ConfigError where the table is empty and the strategy
-  /// communicates.
+  /// the nearest, and nothing at one rank, which is no faster than the one alone. Throws ConfigError where
+  /// the table is empty and the strategy communicates.
   JobModel(JobProfile profile, CollectiveTable table);
 
   const JobProfile& profile() const { return profile_; }

@@ -237,6 +237,7 @@ JobProfile profile_of(const RunRecord& record, const std::vector<const Run*>& ro
   profile.largest_bytes = 4.0 * static_cast<double>(last.largest_parameter);
   profile.tensors = static_cast<int>(std::max<int64_t>(last.parameter_tensors, 1));
   profile.placement = placement_of(last);
+  profile.straggler = last.breakdown->straggler;
   if (last.device == "cpu" && last.threads_per_rank > 0 && !record.machines.empty())
     profile.ranks_with_cores = static_cast<double>(record.machines.front().cores) / last.threads_per_rank;
   profile.core_share = core_share_of(last);
@@ -255,6 +256,10 @@ JobProfile profile_of(const RunRecord& record, const std::vector<const Run*>& ro
     profile.turn_s = own.turn_s;
   }
   profile.noise = own_noise(record, last);
+  if (const int traced = static_cast<int>(last.breakdown->ranks.size()); traced < last.ranks)
+    profile.notes.push_back(
+        fmt::format("{} of {} ranks have a trace: what these wait for the others counts as transfer.", traced,
+                    last.ranks));
   return profile;
 }
 

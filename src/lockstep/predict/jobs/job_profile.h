@@ -36,8 +36,9 @@ struct JobProfile {
   double wire = 1;
   double parameter_bytes = 0, largest_bytes = 0;
   int tensors = 1;
-  /// The measured one.
+  /// The measured one, and the rank that the others wait for.
   Placement placement;
+  std::optional<int> straggler;
   /// Input and forward, backward, optimizer, the rest; no communication.
   double forward_s = 0, backward_s = 0, update_s = 0, other_s = 0;
   std::vector<GradientBucket> buckets;

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <mutex>
-#include <thread>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -152,30 +152,23 @@ StepCost try_batch(RowPlan row, int images) {
   return cost;
 }
 
-/// Seconds of a byte from one thread to another through sockets of this machine, and of its sum.
+/// Seconds in which a core sends, receives and sums a byte of gradients through sockets of this machine.
 double second_per_byte() {
   static const double found = [] {
-    constexpr size_t kBytes = 32 << 20;
+    constexpr size_t kPiece = 1 << 16;
+    constexpr int kPieces = 512;
     std::array<int, 2> ends{};
+    std::vector<float> sum(kPiece / sizeof(float)), received(sum.size());
     if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()) != 0) return 1e-9;
-    std::vector<char> sent(kBytes, 1), received(kBytes);
     const double begin_s = now_s();
-    std::jthread sender([&] {
-      for (size_t done = 0; done < kBytes;) {
-        const ssize_t count = ::send(ends[0], sent.data() + done, kBytes - done, MSG_NOSIGNAL);
-        if (count <= 0) break;
-        done += static_cast<size_t>(count);
-      }
-      ::shutdown(ends[0], SHUT_WR);
-    });
-    size_t done = 0;
-    for (ssize_t count = 1; count > 0; done += static_cast<size_t>(count))
-      count = std::max<ssize_t>(0, ::recv(ends[1], received.data() + done, kBytes - done, 0));
-    sender.join();
-    for (size_t i = 0; i < done; ++i) sent[i] = static_cast<char>(sent[i] + received[i]);
+    for (int i = 0; i < kPieces; ++i) {
+      if (::send(ends[0], sum.data(), kPiece, MSG_DONTWAIT) > 0)
+        static_cast<void>(::recv(ends[1], received.data(), kPiece, MSG_DONTWAIT));
+      std::ranges::transform(sum, received, sum.begin(), std::plus{});
+    }
     const double took_s = now_s() - begin_s;
     for (const int end : ends) ::close(end);
-    return took_s / static_cast<double>(std::max<size_t>(done, 1));
+    return took_s / (kPieces * kPiece);
   }();
   return found;
 }
@@ -243,10 +236,9 @@ StepCost try_steps(const RowPlan& row) {
 double exchange_s(const RowPlan& row, double step_s, int ranks_on_host, int free_cores) {
   if (row.ranks == 1 || row.strategy == results::kIndependent || row.strategy == results::kSingle) return 0;
   const double bytes = 4.0 * static_cast<double>(models::info_of(row.model).parameters);
-  // A rank sends, receives and sums, each of which a core does in the time that it takes to send.
   const double moved = 2.0 * (row.ranks - 1) / row.ranks * bytes * second_per_byte();
   if (free_cores >= ranks_on_host) return std::max(0.1 * moved, moved - kHidingShare * step_s);
-  return 2 * moved;
+  return moved;
 }
 
 Duration duration_of(const RowPlan& row, const StepCost& cost, bool breakdown) {
