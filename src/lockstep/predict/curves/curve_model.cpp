@@ -7,22 +7,22 @@
 
 namespace lockstep::predict {
 
-const CurvePrior kCurvePrior{.doubling = 0.387,
-                             .ring = 0.343,
-                             .several_gpus = 0.182,
-                             .walk = 0.595,
-                             .slope = 0.15,
-                             .scatter = 0.00538,
-                             .scatter_of_size = 0.0396,
-                             .size = -3.05,
-                             .size_deviation = 1.13,
+const CurvePrior kCurvePrior{.doubling = 0.405,
+                             .ring = 0.366,
+                             .several_gpus = 0.184,
+                             .walk = 0.544,
+                             .slope = 0.127,
+                             .scatter = 0.00877,
+                             .scatter_of_size = 0.0431,
+                             .size = -3.2,
+                             .size_deviation = 1.22,
                              .half_precision = 0.693,
-                             .node_doubling = 0.305,
-                             .node_walk = 0.184,
-                             .node_size = -4.54,
-                             .node_size_deviation = 2.06,
+                             .node_doubling = 0.325,
+                             .node_walk = 0.21,
+                             .node_size = -4.89,
+                             .node_size_deviation = 2.5,
                              .combined = true,
-                             .widening = {{{1, 0.84}, {1.94, 1.16}, {1, 0.93}, {3.86, 0.71}}}};
+                             .widening = {{{1, 0.922}, {2.27, 1.35}, {1, 0.96}, {3.33, 0.685}}}};
 
 namespace {
 
