@@ -120,8 +120,9 @@ results::Document tables_of(const std::vector<CurvePrediction>& predictions) {
       results::Remark{"",
                       "low, high: interval that holds 90 % of measurements. error: predicted against "
                       "measured; log2 N: that of an overhead that grows with log2 N."});
-  const auto blind = std::ranges::count_if(
-      predictions, [](const CurvePrediction& row) { return row.known == predict::KnownCounts::kOneNodeForSeveral; });
+  const auto blind = std::ranges::count_if(predictions, [](const CurvePrediction& row) {
+    return row.known == predict::KnownCounts::kOneNodeForSeveral;
+  });
   if (blind > 0)
     document.add(results::Remark{
         "",

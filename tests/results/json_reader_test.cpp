@@ -302,8 +302,8 @@ TEST(JsonReaderTest, hosts_that_nobody_knows_are_said_so_everywhere) {
 TEST(JsonReaderTest, traces_are_referred_to_import) {
   const std::string packed = std::string("\x1f\x8b\x08", 3) + "rest";
   for (const std::string& text : {std::string(R"({"schemaVersion": 1, "traceEvents": []})"),
-                                 std::string(R"({"schemaVersion": 1, "traceEvents": [{"ph": )"),
-                                 std::string(R"( [{"ph": "X", "name": "a"}])"), packed}) {
+                                  std::string(R"({"schemaVersion": 1, "traceEvents": [{"ph": )"),
+                                  std::string(R"( [{"ph": "X", "name": "a"}])"), packed}) {
     try {
       from_json(text, "a.json");
       FAIL() << text;
