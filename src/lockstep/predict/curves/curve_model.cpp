@@ -22,7 +22,7 @@ const CurvePrior kCurvePrior{.doubling = 0.405,
                              .node_size = -4.89,
                              .node_size_deviation = 2.5,
                              .combined = true,
-                             .widening = {{{1, 0.922}, {2.27, 1.35}, {1, 0.96}, {3.33, 0.685}}}};
+                             .widening = {{{1, 0.922}, {2.44, 1.29}, {1.25, 0.92}, {3.33, 0.685}}}};
 
 namespace {
 
@@ -130,7 +130,7 @@ std::vector<double> deviations(int count) {
 }  // namespace
 
 KnownCounts known_counts(std::span<const CurvePoint> known, const CurvePoint& at) {
-  if (at.nodes > 1)
+  if (at.nodes > 1 && !at.transfer_s)
     return known.back().nodes > 1 ? KnownCounts::kSeveralNodes : KnownCounts::kOneNodeForSeveral;
   return known.size() > 1 ? KnownCounts::kSeveral : KnownCounts::kOne;
 }
@@ -189,11 +189,14 @@ Forecast forecast(const Curve& curve, std::span<const CurvePoint> known, const C
   };
   const double low = rate(0.95), high = rate(0.05), log2 = by_log2(known, at.gpus);
   double middle = rate(0.5);
-  // Where nothing else is told, the mean of several predictors is nearer than each.
-  if (prior.combined && !strong && !at.transfer_s)
+  // Where nothing else is told, the mean of several predictors is nearer than each, and beyond two nodes the
+  // simplest.
+  if (prior.combined && !strong && !at.transfer_s) {
+    const double last_efficiency = at.gpus / known.back().cost_s();
     middle = counts == KnownCounts::kSeveralNodes
                  ? log2
-                 : std::sqrt(middle * std::sqrt(log2 * at.gpus / known.back().cost_s()));
+                 : std::pow(middle, 0.5) * std::pow(log2, 0.375) * std::pow(last_efficiency, 0.125);
+  }
   const auto& [below, above] = prior.widening[static_cast<size_t>(counts)];
   return {middle, middle * std::pow(std::min(1.0, low / middle), below),
           middle * std::pow(std::max(1.0, high / middle), above)};
