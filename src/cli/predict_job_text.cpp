@@ -43,17 +43,21 @@ std::vector<NamedFactor> shown_factors(const std::vector<JobPrediction>& rows, b
   return shown;
 }
 
-/// Names of the factors that are above 100 % in a row or after a change.
-std::vector<std::string> above_one(const StrategyForecast& forecast) {
-  std::vector<JobPrediction> rows = forecast.rows;
-  for (const predict::ChangeEffect& effect : forecast.effects) rows.push_back(effect.prediction);
+/// Why factors are above 100 % in the rows; nothing where none is.
+Document above_one(const std::vector<JobPrediction>& rows) {
   std::vector<std::string> names;
   for (const NamedFactor& factor : kFactors) {
     if (std::ranges::any_of(rows,
                             [&](const JobPrediction& row) { return row.factors.*factor.value > 1 + kShown; }))
       names.emplace_back(factor.name);
   }
-  return names;
+  if (names.empty()) return {};
+  return Document(results::Remark{
+      "", fmt::format(
+              "Above 100 %: {}. There a rank computes less than the one alone (sharded divides the update; a "
+              "larger batch takes less time per sample), the one alone was disturbed, or the model's parts "
+              "are longer than the measured step.",
+              fmt::join(names, ", "))});
 }
 
 std::string gbit_text(double bytes_per_s) {
@@ -162,12 +166,6 @@ Document simulation_of(const StrategyForecast& forecast, int ranks) {
 
 std::vector<std::string> notes_of(const StrategyForecast& forecast) {
   std::vector<std::string> notes = forecast.notes;
-  if (const auto names = above_one(forecast); !names.empty())
-    notes.push_back(fmt::format(
-        "Above 100 %: {}. There a rank computes less than the one alone (sharded divides the update; a "
-        "larger batch takes less time per sample), the one alone was disturbed, or the model's "
-        "parts are longer than the measured step.",
-        fmt::join(names, ", ")));
   notes.insert(notes.end(), forecast.model.notes().begin(), forecast.model.notes().end());
   return notes;
 }
@@ -221,6 +219,11 @@ Document effects_of(const StrategyForecast& forecast, bool all) {
   if (table.rows.size() == 1) return document;
   document.add(results::Heading{"Changes by their gain", true});
   document.add(std::move(table));
+  std::vector<JobPrediction> changed;
+  for (const predict::ChangeEffect& effect : forecast.effects) {
+    if (all || is_above_noise(effect)) changed.push_back(effect.prediction);
+  }
+  document.append(above_one(changed));
   if (!helpless.empty())
     document.add(results::Remark{"", fmt::format("No gain above noise: {}.", fmt::join(helpless, ", "))});
   if (!all)
@@ -237,6 +240,7 @@ Document document_of(const PredictJobOptions& options, const StrategyForecast& f
                                    counted(profile.placement.ranks, "rank"), profile.batch)});
   document.add(results::Remark{"", answer(forecast)});
   document.append(predictions_of(forecast));
+  document.append(above_one(forecast.rows));
   if (!forecast.effects.empty()) {
     document.add(results::Heading{
         fmt::format("What would help {}", counted(forecast.rows.back().placement.ranks, "rank"))});
