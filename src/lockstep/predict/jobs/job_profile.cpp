@@ -258,8 +258,8 @@ JobProfile profile_of(const RunRecord& record, const std::vector<const Run*>& ro
   profile.noise = own_noise(record, last);
   if (const int traced = static_cast<int>(last.breakdown->ranks.size()); traced < last.ranks)
     profile.notes.push_back(
-        fmt::format("{} of {} ranks have a trace: what these wait for the others counts as transfer.", traced,
-                    last.ranks));
+        fmt::format("Traces are of {} of {} ranks: what these wait for the others counts as transfer.",
+                    traced, last.ranks));
   return profile;
 }
 
