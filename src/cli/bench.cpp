@@ -9,6 +9,7 @@
 #include "lockstep/base/units.h"
 #include "lockstep/results/tables/row_tables.h"
 #include "lockstep/train/rows/row_estimate.h"
+#include "lockstep/train/rows/row_runner.h"
 
 #include "bench_options.h"
 #include "bench_recorder.h"
@@ -195,13 +196,21 @@ std::string plan_text(const BenchPlan& plan) {
   constexpr const char* kColumns = "  {:<{}} {:>9} {:>13} {:>14} {:>20}\n";
   std::string text = heading(job);
   text += fmt::format(kColumns, "row", width, "bucket", "warm-up+steps", "memory/rank", "time");
-  for (const train::RowPlan& row : job.rows) {
+  for (size_t i = 0; i < job.rows.size(); ++i) {
+    const train::RowPlan& row = job.rows[i];
     std::string time = "-";
     if (!job.site.on_gpus()) {
-      const train::Duration duration = durations.of(row);
-      launch.least_s += duration.least_s;
-      launch.most_s += duration.most_s;
-      time = duration_text(duration);
+      const auto add = [&](const train::Duration& duration) {
+        launch.least_s += duration.least_s;
+        launch.most_s += duration.most_s;
+        return duration_text(duration);
+      };
+      time = add(durations.of(row));
+      if (const std::optional<size_t> baseline = train::baseline_after(job.rows, i)) {
+        train::RowPlan again = job.rows[*baseline];
+        again.pacing = train::again_pacing(again);
+        add(durations.of(again));
+      }
     }
     text +=
         fmt::format(kColumns, row.label(), width,
