@@ -71,7 +71,7 @@ std::string link_note(const predict::CollectiveTable& idle, const predict::JobPr
   const double idle_s = idle.time(own.kind, placement, own.bytes).total_s();
   if (std::max(own.time_s, idle_s) < kOtherLink * std::min(own.time_s, idle_s)) return {};
   return fmt::format(
-      "The link of --collectives is not {}: it gives {} GB/s for a {} of {}, the training got {}.",
+      "The link of --collectives is not {}: it gives {} GB/s for {} of {}, the training got {}.",
       own.time_s > idle_s ? "the limit" : "the training's", results::number_text(1e-9 * own.bytes / idle_s),
       to_string(own.kind), format_bytes(static_cast<int64_t>(own.bytes)),
       results::number_text(1e-9 * own.bytes / own.time_s));

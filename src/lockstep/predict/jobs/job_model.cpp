@@ -292,7 +292,7 @@ JobModel::Steps JobModel::steps(const Scenario& scenario, const Draw& draw,
   const int ranks = scenario.placement.ranks;
   if (scenario.stragglers) steps.stragglers_s += draw.noise * rest(rest_.waiting_s, ranks);
   steps.all_s = steps.stragglers_s * std::exp(rest(rest_.log_scale, ranks)) +
-                draw.all * rest(rest_.unexplained_s, ranks);
+                draw.all * draw.noise * rest(rest_.unexplained_s, ranks);
   return steps;
 }
 
