@@ -116,7 +116,7 @@ int report_once(const std::function<int()>& command) {
   } catch (const std::exception& error) {
     const auto environment = launch::detect_environment();
     if (!environment) throw;
-    if (environment->rank == 0 && !environment->supervised) {
+    if (environment->rank == 0 && !environment->served_by_parent()) {
       const int code = report(error);
       train::reported_elsewhere(*environment, error);
       return code;

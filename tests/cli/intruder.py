@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Trainings whose ports another user reaches first; fails if one ends otherwise than an undisturbed one.
 
-    intruder.py PROGRAM [--jobs N] [--backend gloo|mpi] [--attacks hold,relay,alter,crowd] [--launcher lockstep|mpirun]
+    intruder.py PROGRAM [--jobs N] [--attacks hold,relay,alter,crowd]
 
 In a network namespace of its own, so that the intruder sees these jobs only. For a real root the intruder is `nobody`;
-for others it is the same user, whom mpirun lets in, so that nobody attacks its jobs.
+for others it is the same user. Gloo's jobs only: mpirun's own port is open to everybody (docs/security.md).
 It looks for new listeners on the loopback address and connects to each before the ranks do:
 
     hold    says nothing and stays
@@ -126,12 +126,8 @@ def intrude(attack, stop, passed_on):
 def train(options, attack):
     """What the training printed last, its seconds, and its standard error."""
     command = [options.program, "train", "--model", "lenet5", "--data", str(SOURCES / "data/digits"), "--batch", "16",
-               "--lr", "0.02", "--epochs", str(options.epochs), "--bind", "none", "--threads", "1", "--backend",
-               options.backend, "--timeout", "10"]
-    if options.launcher == "mpirun":
-        command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", "2"] + command
-    else:
-        command += ["--ranks", "2"]
+               "--lr", "0.02", "--epochs", str(options.epochs), "--bind", "none", "--threads", "1", "--backend", "gloo",
+               "--timeout", "10", "--ranks", "2"]
     stop, passed_on = multiprocessing.Event(), multiprocessing.Value("q")
     intruder = multiprocessing.Process(target=intrude, args=(attack, stop, passed_on))
     if attack:
@@ -153,8 +149,6 @@ def main():
     parser.add_argument("program")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--backend", default="gloo")
-    parser.add_argument("--launcher", default="lockstep")
     parser.add_argument("--attacks", default="hold,relay,alter,crowd")
     options = parser.parse_args()
     hosts.enter()
@@ -164,8 +158,6 @@ def main():
     if error.count("stranger"):
         sys.exit(f"a stranger where there is none:\n{error}")
     failures = 0
-    if options.backend == "mpi" and not is_root():
-        sys.exit()
     for attack in options.attacks.split(","):
         for job in range(options.jobs):
             parameters, seconds, error, passed_on = train(options, attack)

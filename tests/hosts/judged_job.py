@@ -40,7 +40,9 @@ class JudgedJob(Job):
             self.expect(self.codes.get(0) in (1, 2), f"exit codes {self.codes}")
             return self.expect(re.search("cannot write|No space|Read-only", everything), "no word of the disk")
         if self.kind in ("parent", "mpirun"):
-            who = "process that started the ranks" if self.kind == "parent" else "mpirun was killed by SIGKILL"
+            # mpirun tells its ranks to end, where lockstep has started it and is gone.
+            who = ("mpirun was killed by SIGKILL" if self.kind == "mpirun"
+                   else "told to end" if self.backend == "mpi" else "process that started the ranks")
             self.expect(codes == ({-9} if self.kind == "parent" else {1}), f"exit codes {self.codes}")
             # Ranks that have finished, or have not met, have nothing to report of their parent.
             runs, incomplete = self.record()
@@ -67,6 +69,9 @@ class JudgedJob(Job):
         ended = 143 if self.kind == "exit" else 1
         names = {"kill": "SIGKILL", "memory": "SIGKILL", "abort": "SIGABRT", "exit": "told to end",
                  "stop": "is stopped"}
+        if self.backend == "mpi":
+            # Its processes are mpirun's, so the ranks see only that a connection ends.
+            names |= {kind: "ended without a goodbye" for kind in ("kill", "memory", "abort")}
         if self.place in "tp":
             early = self.kind == "exit" and self.phase == "starting"
             self.expect(self.codes.get(0) in ({1, 143, -15} if early else {ended}), f"exit codes {self.codes}")

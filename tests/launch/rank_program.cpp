@@ -136,7 +136,7 @@ int rank(const launch::RankEnvironment& environment, const Options& options) {
       }
       if (step == options.at && environment.rank == options.who) happen(options.event, session);
     }
-    if (!environment.supervised) {
+    if (!environment.served_by_parent()) {
       if (store.add("done", 1) == environment.world) store.set("all done", "1");
       store.get("all done", 15s);
     }

@@ -1,5 +1,3 @@
-// Goes into mpirun, too (loopback_preload.cpp), so it uses the C library only.
-
 #include "lockstep/base/peer_user.h"
 
 #include <cerrno>

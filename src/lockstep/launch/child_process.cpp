@@ -196,7 +196,8 @@ ChildEnd run_child(const ChildCommand& command, SignalPipe& signals, const std::
   ChildEnd end;
   while (true) {
     if (const auto status = child.status()) {
-      end.exit_code = WIFSIGNALED(*status) ? 128 + WTERMSIG(*status) : WEXITSTATUS(*status);
+      if (WIFSIGNALED(*status)) end.killed_by = WTERMSIG(*status);
+      end.exit_code = end.killed_by ? 128 + *end.killed_by : WEXITSTATUS(*status);
       return end;
     }
     if (tick) tick();

@@ -40,8 +40,10 @@ pid_t start_child(const ChildCommand& command);
 struct ChildEnd {
   /// Its exit code; 128 + signal if a signal ended it.
   int exit_code = 0;
+  /// The signal that ended it.
+  std::optional<int> killed_by = {};
   /// The signal that told this process to end meanwhile: SIGINT, SIGTERM or SIGHUP.
-  std::optional<int> interrupted_by;
+  std::optional<int> interrupted_by = {};
 };
 
 /// Runs a program and waits for its end; calls `tick`, if given, ten times a second. Meanwhile SIGINT,

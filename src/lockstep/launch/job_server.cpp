@@ -49,21 +49,6 @@ void JobServer::declare_lost(LostRank lost) {
   if (!peer_of(lost.rank).finished) add_loss(with_facts(std::move(lost)));
 }
 
-void JobServer::declare_first_lost(LostRank lost) {
-  const std::lock_guard lock(mutex_);
-  using enum LostRank::Kind;
-  const bool is_certain = cause_ && cause_->kind != kGone && cause_->kind != kDisturbed;
-  if (is_certain || leaving_ || peer_of(lost.rank).finished) return;
-  const auto earlier = std::ranges::find(lost_, lost.rank, &LostRank::rank);
-  if (earlier != lost_.end()) {
-    // Its own account says more.
-    if (earlier->kind == kDisturbed) return;
-    lost_.erase(earlier);
-  }
-  lost_.push_back(with_facts(std::move(lost)));
-  set_cause(lost_.back());
-}
-
 void JobServer::announce_signal(int signal) {
   const std::lock_guard lock(mutex_);
   leaving_ = true;
@@ -91,14 +76,6 @@ void JobServer::drain_messages(int rank) {
                     [&] { return !peer.joined || peer.ended_at || peer.finished || peer.lost || cause_; });
 }
 
-bool JobServer::was_informed(int rank) {
-  std::unique_lock lock(mutex_);
-  const Peer& peer = peer_of(rank);
-  changed_.wait_for(lock, std::chrono::seconds(1),
-                    [&] { return !peer.joined || peer.ended_at || peer.informed; });
-  return peer.informed;
-}
-
 bool JobServer::wait_finished(Seconds timeout) {
   std::unique_lock lock(mutex_);
   const auto all_finished = [&] { return std::ranges::all_of(peers_, &Peer::finished); };
@@ -111,16 +88,6 @@ void JobServer::wait_informed(Seconds timeout) {
   const auto knows = [](const Peer& peer) { return peer.informed || peer.ended_at; };
   changed_.wait_for(lock, timeout,
                     [&] { return met_ || std::all_of(peers_.begin() + 1, peers_.end(), knows); });
-}
-
-std::vector<int64_t> JobServer::connected_pids() {
-  const std::lock_guard lock(mutex_);
-  std::vector<int64_t> pids;
-  for (const Reception::Guest* guest : reception_.guests()) {
-    const Peer& peer = peer_of(guest->rank);
-    if (peer.host == host_name()) pids.push_back(peer.pid);
-  }
-  return pids;
 }
 
 Reception::Options JobServer::reception_options() {

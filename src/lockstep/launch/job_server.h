@@ -88,14 +88,6 @@ class JobServer {
   /// Reports the end of a rank's process, by a parent that knows how it ended; the server adds the rest. Does
   /// nothing for a rank that has finished or was lost before, or if the user ends the job.
   void declare_lost(LostRank lost);
-  /// The same where a launcher ended the other ranks for this one: replaces a verdict by their ends.
-  void declare_first_lost(LostRank lost);
-
-  /// Reports one at another listener of the job: "127.0.0.1:4242 said no hello".
-  void name_stranger(const std::string& sentence) {
-    const std::lock_guard lock(mutex_);
-    reception_.name_stranger(sentence);
-  }
 
   /// Announces to all ranks that the user ended the job by this signal. No rank that ends from now on counts
   /// as lost.
@@ -118,16 +110,11 @@ class JobServer {
   }
   /// For a rank whose process has ended: waits, a second at most, until its last messages have been read.
   void drain_messages(int rank);
-  /// For a rank whose process has ended: whether it had got the verdict on another before. Waits like
-  /// drain_messages().
-  bool was_informed(int rank);
   /// Waits until every rank has said goodbye (true), or the time is over or a rank is lost (false).
   bool wait_finished(std::chrono::duration<double> timeout);
   /// For a job that ends before all have come: waits until all ranks but 0 have come and got the verdict.
   /// Does not wait if the ranks had met.
   void wait_informed(std::chrono::duration<double> timeout);
-  /// Process ids of the connected ranks on this host.
-  std::vector<int64_t> connected_pids();
 
  private:
   struct Peer {

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <optional>
 #include <random>
 
 #include <fmt/format.h>
@@ -53,11 +52,13 @@ ChildCommand mpirun_command(const LocalOptions& options, const std::string& prog
   }
   ChildCommand child;
   child.program = mpirun;
-  // Ranks bind themselves, and this process reports their errors.
-  // As many slots on this host as there are ranks: no count of cores, and no allocation of a cluster, stands
-  // in the way, on Open MPI 4 and 5 alike.
+  child.in_terminal = true;
+  // Ranks bind themselves. As many slots on this host as there are ranks: no count of cores, and no
+  // allocation of a cluster, stands in the way, on Open MPI 4 and 5 alike.
   child.arguments = {"mpirun",
                      "--bind-to",
+                     "none",
+                     "--stdin",
                      "none",
                      "--host",
                      fmt::format("localhost:{}", options.ranks),
@@ -85,19 +86,31 @@ constexpr const char* kOpenMpiFolders[] = {"OMPI_MCA_orte_tmpdir_base", "PRTE_MC
                                            "OMPI_MCA_btl_vader_backing_directory",
                                            "OMPI_MCA_btl_sm_backing_directory"};
 
-/// Environment variables with which an mpirun that starts ranks on this host only listens on the loopback
-/// address. Open MPI has no setting for it, so they preload the plugin `loopback`; empty without that plugin.
-std::vector<std::pair<std::string, std::string>> local_mpirun_variables() {
-  for (const std::filesystem::path& folder : plugin_folders()) {
-    const std::filesystem::path plugin = folder / "lockstep_loopback.so";
-    // LD_PRELOAD cannot name a path with a blank or a colon.
-    if (!std::filesystem::exists(plugin) || plugin.string().find_first_of(" :") != std::string::npos)
-      continue;
-    const char* before = std::getenv("LD_PRELOAD");
-    const std::string more = before == nullptr || *before == '\0' ? "" : fmt::format(":{}", before);
-    return {{"LD_PRELOAD", plugin.string() + more}, {"OMPI_MCA_oob_tcp_if_include", "lo"}};
+/// Runs mpirun as a shell would, and waits for it: its ranks are on their own, as those of a user's mpirun.
+Supervision run_through_mpirun(const LocalOptions& options, const std::string& program) {
+  const GuardedFolder files(make_open_mpi_folder(), kOpenMpiGrace);
+  ChildCommand child = mpirun_command(options, program);
+  child.environment = options.environment;
+  child.environment.emplace_back("LOCKSTEP_LAUNCH", "mpirun");
+  if (!files.path().empty()) {
+    for (const char* name : kOpenMpiFolders) child.environment.emplace_back(name, files.path());
   }
-  return {};
+  // POSIX shared memory, which Open MPI makes only to see whether it could, stays in /dev/shm where a rank is
+  // killed at that moment.
+  child.environment.emplace_back("OMPI_MCA_shmem", "mmap");
+  const ChildEnd end = run_child(child);
+  Supervision result;
+  result.exit_code = end.interrupted_by ? 128 + *end.interrupted_by : end.exit_code;
+  if (end.killed_by) {
+    result.exit_code = kExitFailed;
+    result.what = fmt::format("mpirun was killed by {}", signal_name(*end.killed_by));
+  } else if (const int signal = end.exit_code - 128;
+             signal > 0 && std::ranges::find(kEndingSignals, signal) == kEndingSignals.end()) {
+    // The other ranks name the one that a signal ended; a rank alone has none.
+    result.exit_code = kExitFailed;
+    if (options.ranks == 1) result.what = fmt::format("rank 0 was killed by {}", signal_name(signal));
+  }
+  return result;
 }
 
 }  // namespace
@@ -117,37 +130,21 @@ Supervision run_local_ranks(const LocalOptions& given) {
   LocalOptions options = given;
   if (options.command.empty()) options.command = own_command();
   const std::string program = options.program.empty() ? program_path().string() : options.program;
+  if (options.through_mpirun) return run_through_mpirun(options, program);
+
   const JobKey job{new_job_id(), random_secret(), options.ranks};
-  // Before the supervisor, which waits for all children of this process.
-  const GuardedFolder mpi_files(options.through_mpirun ? make_open_mpi_folder() : "", kOpenMpiGrace);
   // First: the ranks need its port in their environment.
   Supervisor supervisor(options, job);
-
   auto environment = options.environment;
-  environment.emplace_back("LOCKSTEP_LAUNCH", options.through_mpirun ? "mpirun" : "processes");
+  environment.emplace_back("LOCKSTEP_LAUNCH", "processes");
   environment.emplace_back("LOCKSTEP_JOB", job.job_id);
   environment.emplace_back("LOCKSTEP_JOB_TOKEN", job.token);
   environment.emplace_back("LOCKSTEP_JOB_PORT", std::to_string(supervisor.port()));
-
-  if (options.through_mpirun) {
-    ChildCommand child = mpirun_command(options, program);
-    child.environment = environment;
-    for (auto& variable : local_mpirun_variables()) child.environment.push_back(std::move(variable));
-    if (!mpi_files.path().empty()) {
-      for (const char* name : kOpenMpiFolders) child.environment.emplace_back(name, mpi_files.path());
-    }
-    // POSIX shared memory, which Open MPI makes only to see whether it could, stays in /dev/shm where a rank
-    // is killed at that moment.
-    child.environment.emplace_back("OMPI_MCA_shmem", "mmap");
-    // One child, mpirun, whose ranks this process knows only through their server.
-    supervisor.start(child, std::nullopt);
-  } else {
-    for (int rank = 0; rank < options.ranks; ++rank) {
-      ChildCommand child{program, options.command, environment};
-      child.environment.emplace_back("LOCKSTEP_RANK", std::to_string(rank));
-      child.environment.emplace_back("LOCKSTEP_WORLD", std::to_string(options.ranks));
-      supervisor.start(child, rank);
-    }
+  for (int rank = 0; rank < options.ranks; ++rank) {
+    ChildCommand child{program, options.command, environment};
+    child.environment.emplace_back("LOCKSTEP_RANK", std::to_string(rank));
+    child.environment.emplace_back("LOCKSTEP_WORLD", std::to_string(options.ranks));
+    supervisor.start(child, rank);
   }
   return supervisor.run();
 }

@@ -52,8 +52,9 @@ void keep_listeners_local();
 /// last has ended. Call it in the main thread (the ranks' life is tied to the thread that starts them); one
 /// call at a time. While it runs, SIGINT, SIGTERM and SIGHUP end the ranks first (a second one at once, by
 /// SIGKILL), and Ctrl-Z stops them too. No rank is alive when it returns or throws; the ranks die with this
-/// process whatever way it ends. Throws BackendMissing if mpirun is needed and missing, Error if a rank
-/// cannot be started.
+/// process whatever way it ends. Through mpirun it starts that as a shell would, and the rest is mpirun's and
+/// the ranks' own doing: rank 0 hosts the server, and the ranks report what goes wrong. Throws BackendMissing
+/// if mpirun is needed and missing, Error if a rank cannot be started.
 Supervision run_local_ranks(const LocalOptions& options);
 
 }  // namespace lockstep::launch

@@ -96,44 +96,10 @@ std::string addresses_in(const std::string& uri) {
   return uri.substr(first, uri.find_first_of(in_brackets ? "]" : ":;", first) - first);
 }
 
-void read_open_mpi_ranks(const Reader& read, RankEnvironment& found) {
-  read_place(read, "OMPI_COMM_WORLD_RANK", found.rank, "OMPI_COMM_WORLD_SIZE", found.world);
-  read_place(read, "OMPI_COMM_WORLD_LOCAL_RANK", found.local_rank, "OMPI_COMM_WORLD_LOCAL_SIZE",
-             found.local_world);
-  require_at_most("OMPI_COMM_WORLD_LOCAL_SIZE", found.local_world, "OMPI_COMM_WORLD_SIZE", found.world);
-  found.launcher = Launcher::kMpirun;
-  found.bound_by_launcher =
-      read.text("OMPI_MCA_orte_bound_at_launch") == "1" || read.has("PRTE_MCA_prte_bound_at_launch");
-}
-
 /// Reads MASTER_ADDR and MASTER_PORT if the user gave them.
 void read_master(const Reader& read, RankEnvironment& found) {
   found.master_addr = read.text("MASTER_ADDR");
   if (read.has("MASTER_PORT")) found.master_port = read.port("MASTER_PORT");
-}
-
-/// The variables that run_local_ranks() sets; through mpirun the place is mpirun's.
-RankEnvironment from_lockstep(const Reader& read) {
-  RankEnvironment found;
-  const std::string launch = read.text("LOCKSTEP_LAUNCH");
-  if (launch == "mpirun") {
-    read_open_mpi_ranks(read, found);
-    found.bound_by_launcher = false;
-  } else if (launch == "processes") {
-    read_place(read, "LOCKSTEP_RANK", found.rank, "LOCKSTEP_WORLD", found.world);
-    found.local_rank = found.rank;
-    found.local_world = found.world;
-  } else {
-    throw ConfigError(fmt::format("LOCKSTEP_LAUNCH='{}' is neither processes nor mpirun", launch),
-                      "lockstep sets it for the ranks that it starts: unset it.");
-  }
-  // The parent is on this host, and so is the job's server.
-  found.supervised = true;
-  found.job_id = read.text("LOCKSTEP_JOB");
-  found.token = read.text("LOCKSTEP_JOB_TOKEN");
-  found.master_addr = kLoopback;
-  found.master_port = read.port("LOCKSTEP_JOB_PORT");
-  return found;
 }
 
 RankEnvironment from_torchrun(const Reader& read) {
@@ -180,7 +146,13 @@ RankEnvironment from_torchrun(const Reader& read) {
 
 RankEnvironment from_open_mpi(const Reader& read) {
   RankEnvironment found;
-  read_open_mpi_ranks(read, found);
+  read_place(read, "OMPI_COMM_WORLD_RANK", found.rank, "OMPI_COMM_WORLD_SIZE", found.world);
+  read_place(read, "OMPI_COMM_WORLD_LOCAL_RANK", found.local_rank, "OMPI_COMM_WORLD_LOCAL_SIZE",
+             found.local_world);
+  require_at_most("OMPI_COMM_WORLD_LOCAL_SIZE", found.local_world, "OMPI_COMM_WORLD_SIZE", found.world);
+  found.launcher = Launcher::kMpirun;
+  found.bound_by_launcher =
+      read.text("OMPI_MCA_orte_bound_at_launch") == "1" || read.has("PRTE_MCA_prte_bound_at_launch");
   read_master(read, found);
   // Namespaces are numbered and come back sooner or later; the address of mpirun distinguishes two jobs of
   // one number apart.
@@ -190,6 +162,31 @@ RankEnvironment from_open_mpi(const Reader& read) {
   found.job_id =
       clean(fmt::format("mpirun-{}-{:016x}", read.text("PMIX_NAMESPACE"), std::hash<std::string>()(server)));
   if (!found.on_one_host() && found.master_addr.empty()) found.launcher_addr = addresses_in(server);
+  return found;
+}
+
+/// The variables that run_local_ranks() sets; through mpirun they are mpirun's.
+RankEnvironment from_lockstep(const Reader& read) {
+  RankEnvironment found;
+  const std::string launch = read.text("LOCKSTEP_LAUNCH");
+  if (launch == "mpirun") {
+    found = from_open_mpi(read);
+    found.supervised = true;
+    return found;
+  }
+  if (launch != "processes") {
+    throw ConfigError(fmt::format("LOCKSTEP_LAUNCH='{}' is neither processes nor mpirun", launch),
+                      "lockstep sets it for the ranks that it starts: unset it.");
+  }
+  read_place(read, "LOCKSTEP_RANK", found.rank, "LOCKSTEP_WORLD", found.world);
+  found.local_rank = found.rank;
+  found.local_world = found.world;
+  // The parent is on this host, and so is the job's server.
+  found.supervised = true;
+  found.job_id = read.text("LOCKSTEP_JOB");
+  found.token = read.text("LOCKSTEP_JOB_TOKEN");
+  found.master_addr = kLoopback;
+  found.master_port = read.port("LOCKSTEP_JOB_PORT");
   return found;
 }
 

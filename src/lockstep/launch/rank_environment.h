@@ -32,7 +32,8 @@ struct RankEnvironment : JobKey {
   int local_rank = 0;
   int local_world = 1;
   Launcher launcher = Launcher::kProcesses;
-  /// A lockstep process started the ranks (possibly through mpirun), supervises them and prints their errors.
+  /// A lockstep process started the ranks (possibly through mpirun). It has checked the command, and prints
+  /// the results that they keep for it.
   bool supervised = false;
   /// Address of the job's server as far as the environment has it, else empty and 0 (Rendezvous finds it).
   std::string master_addr;
@@ -46,6 +47,9 @@ struct RankEnvironment : JobKey {
   bool bound_by_launcher = false;
 
   bool on_one_host() const { return local_world == world; }
+  /// Whether that process hosts the job's server, watches over the ranks and prints their errors. Where a
+  /// launcher started them, rank 0 does.
+  bool served_by_parent() const { return supervised && launcher == Launcher::kProcesses; }
   /// Whether this rank reports to the user that rank 0 is missing or lost: one of each host does, rank 1 on
   /// rank 0's.
   bool speaks_for_host() const { return rank == 1 || local_rank == 0; }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <csignal>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -17,7 +16,6 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-constexpr std::initializer_list<int> kEndingSignals{SIGINT, SIGTERM, SIGHUP};
 /// Time for the job's server to name the lost rank, after a launcher that lost it has sent SIGTERM to the
 /// others.
 constexpr std::chrono::milliseconds kLauncherKnowsFirst{200};
@@ -42,20 +40,6 @@ void die_with_parent() {
   if (::getppid() != parent) ::raise(SIGKILL);
 }
 
-/// Where the lockstep parent of this process's mpirun writes, for the time after that parent: mpirun, which
-/// passes on what its ranks write, dies with it. Not for the time before, because these descriptors have
-/// positions of their own in a file.
-std::array<UniqueFd, 3> outputs_behind_mpirun() {
-  std::array<UniqueFd, 3> outputs;
-  const std::vector<std::string> mpirun = process_status(::getppid());
-  for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
-    if (mpirun.size() < 2) break;
-    const std::string path = fmt::format("/proc/{}/fd/{}", mpirun[1], fd);
-    outputs[static_cast<size_t>(fd)] = UniqueFd(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
-  }
-  return outputs;
-}
-
 [[noreturn]] void wait_for_the_end() {
   while (true) ::pause();
 }
@@ -70,11 +54,8 @@ bool rank_0_cannot_report(const LostRank& lost) {
 RankSession::RankSession(const RankEnvironment& environment, Options options)
     : environment_(environment), options_(std::move(options)) {
   // A lockstep parent has arranged this for the ranks that it starts itself, but not for those of mpirun.
-  if (environment_.launcher == Launcher::kMpirun) {
-    die_with_parent();
-    if (environment_.supervised && environment_.rank == 0) outputs_ = outputs_behind_mpirun();
-  }
-  if (environment_.supervised) connect(options_.timeout);
+  if (environment_.launcher == Launcher::kMpirun) die_with_parent();
+  if (environment_.served_by_parent()) connect(options_.timeout);
   // Every thread started from now on inherits the blocked signals; only the signal thread takes them.
   block_signals(kEndingSignals);
   try {
@@ -85,7 +66,7 @@ RankSession::RankSession(const RankEnvironment& environment, Options options)
     throw;
   }
   // If the parent is killed, rank 0 learns it from its link, reports it and saves the results.
-  if (environment_.supervised && environment_.rank == 0) outlive_parent_by(kTimeToReport);
+  if (environment_.served_by_parent() && environment_.rank == 0) outlive_parent_by(kTimeToReport);
 }
 
 RankSession::~RankSession() {
@@ -100,7 +81,7 @@ RankSession::~RankSession() {
 }
 
 comm::Store& RankSession::join() {
-  if (!environment_.supervised && environment_.world == 1) return own_store_;
+  if (!environment_.served_by_parent() && environment_.world == 1) return own_store_;
   if (!has_tried_) connect(options_.join_timeout);
   link_->wait_met();
   const std::lock_guard lock(mutex_);
@@ -166,7 +147,7 @@ void RankSession::connect(Seconds limit) {
 }
 
 void RankSession::find_server(Rendezvous& rendezvous, Seconds limit) {
-  const int server = environment_.supervised ? kParent : 0;
+  const int server = environment_.served_by_parent() ? kParent : 0;
   const auto begin = Clock::now();
   auto next_line = begin + kReportEvery;
   while (true) {
@@ -183,8 +164,8 @@ void RankSession::find_server(Rendezvous& rendezvous, Seconds limit) {
     } catch (const CommError& error) {
       const bool is_silent = dynamic_cast<const TimeoutError*>(&error) != nullptr;
       // A parent listens before it starts ranks: it is gone, or stopped and answers later.
-      if (environment_.supervised && is_silent) continue;
-      if (environment_.supervised) throw;
+      if (environment_.served_by_parent() && is_silent) continue;
+      if (environment_.served_by_parent()) throw;
       last = trouble_of(error);
     }
     const auto now = Clock::now();
@@ -215,11 +196,8 @@ void RankSession::link_to(int server, const Address& at, Seconds limit) {
   options.on_lost = [this](const LostRank& lost) {
     const JobLink* link = link_if_any();
     const bool met = link != nullptr && link->met();
-    for (int fd = 0; lost.rank == kParent && fd < 3; ++fd) {
-      if (outputs_[static_cast<size_t>(fd)]) ::dup2(outputs_[static_cast<size_t>(fd)].get(), fd);
-    }
     // Before the meeting there may be no rank 1 to report that rank 0 is lost: each rank does.
-    depart(departure_for(lost, met || environment_.supervised || !rank_0_cannot_report(lost)));
+    depart(departure_for(lost, met || environment_.served_by_parent() || !rank_0_cannot_report(lost)));
   };
   options.on_leave = [this](int signal) { depart(departure_for_signal(signal)); };
   auto link = std::make_unique<JobLink>(std::move(options));
@@ -308,7 +286,7 @@ bool RankSession::let_others_learn(const Departure& departure) {
   }
   // Launchers kill all remaining ranks as soon as one has ended: mpirun's second of grace after SIGTERM is
   // over then. So the rank that prints has to end first.
-  if (departure.prints || environment_.supervised || link == nullptr) return false;
+  if (departure.prints || environment_.served_by_parent() || link == nullptr) return false;
   if (departure.lost && rank_0_cannot_report(*departure.lost)) {
     std::this_thread::sleep_for(kTimeToReportUnseen);
     return false;
@@ -327,13 +305,13 @@ Departure RankSession::departure_for(const LostRank& lost, bool others_know) con
   // that was only stopped does not repeat it: its server has got `abandoned` by then.
   const bool is_rank_0 = environment_.rank == 0;
   const bool reports = rank_0_cannot_report(lost) ? !is_rank_0 && environment_.speaks_for_host() : is_rank_0;
-  const bool prints =
-      lost.rank == kParent ? environment_.rank == 0 : !others_know || (!environment_.supervised && reports);
+  const bool prints = lost.rank == kParent ? environment_.rank == 0
+                                           : !others_know || (!environment_.served_by_parent() && reports);
   return {lost.trouble(), lost, prints};
 }
 
 Departure RankSession::departure_for_signal(int signal) {
-  const bool prints = !environment_.supervised && environment_.rank == 0;
+  const bool prints = !environment_.served_by_parent() && environment_.rank == 0;
   const std::lock_guard lock(mutex_);
   const std::string what = told_to_end_.empty() ? ending_signal_text(signal) : told_to_end_;
   return {{what, "", 128 + signal}, std::nullopt, prints};

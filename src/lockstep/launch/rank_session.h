@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <exception>
 #include <functional>
@@ -117,8 +116,6 @@ class RankSession {
   const RankEnvironment environment_;
   const Options options_;
   Progress progress_;
-  /// By descriptor: in place of those to a mpirun that dies with the lockstep parent.
-  std::array<UniqueFd, 3> outputs_;
   /// The store of a rank without a job.
   comm::HashStore own_store_;
   std::mutex mutex_;

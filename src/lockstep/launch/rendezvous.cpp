@@ -61,10 +61,10 @@ std::string host_of_rank_0(const RankEnvironment& environment) {
 }
 
 Rendezvous::Rendezvous(const RankEnvironment& environment, OpenAgentStore open_agent_store)
-    : hosts_(environment.rank == 0 && !environment.supervised),
+    : hosts_(environment.rank == 0 && !environment.served_by_parent()),
       known_{environment.master_addr, environment.master_port, environment.token},
       open_agent_store_(std::move(open_agent_store)) {
-  if (environment.supervised) return;
+  if (environment.served_by_parent()) return;
   if (environment.on_one_host()) {
     // MASTER_ADDR may be the address of another interface, which is open to other hosts.
     if (!is_loopback(known_.host)) known_.host = kLoopback;

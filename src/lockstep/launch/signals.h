@@ -11,6 +11,9 @@
 
 namespace lockstep::launch {
 
+/// Those by which a user or a launcher ends a process.
+inline constexpr std::initializer_list<int> kEndingSignals{SIGINT, SIGTERM, SIGHUP};
+
 /// Blocks all signals in the calling thread while it lives; threads started meanwhile keep them blocked.
 class BlockedSignals {
  public:

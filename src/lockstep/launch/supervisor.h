@@ -1,9 +1,7 @@
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <sys/types.h>
@@ -29,15 +27,14 @@ class Supervisor {
 
   int port() const { return server_->port(); }
 
-  /// Starts a rank or, without `rank`, the launcher of all ranks.
-  void start(ChildCommand command, std::optional<int> rank);
+  void start(const ChildCommand& command, int rank);
 
   Supervision run();
 
  private:
   struct Child {
     pid_t pid = 0;
-    std::optional<int> rank;
+    int rank = 0;
     /// waitpid's status, once it has ended.
     std::optional<int> status;
   };
@@ -49,19 +46,11 @@ class Supervisor {
   void on_signal(int signal);
   void reap();
   void classify_exit(const Child& child);
-  /// Passes on what mpirun says, but for the reports of the plugin in it.
-  void read_launcher();
-  void take_report(const char* report);
   /// Ends ranks that said goodbye long ago and still run: a library may hang in its shutdown.
   void check_ends();
   void advance(Stage stage);
-  /// Ends the ranks that have not left by themselves in time.
-  void end_ranks();
   void send_to_all(int signal);
   void stop_and_continue();
-  void kill_leftovers();
-  /// The rank whose end made mpirun end the others.
-  std::optional<LostRank> first_end();
   Supervision result();
 
   const LocalOptions options_;
@@ -69,22 +58,12 @@ class Supervisor {
   WakeUp cause_known_;
   std::unique_ptr<JobServer> server_;
   std::vector<Child> children_;
-  /// mpirun's standard error, and what is still to be passed on.
-  UniqueFd launcher_errors_;
-  std::string launcher_said_;
-  /// By process id.
-  std::map<pid_t, int> ranks_of_launcher_;
-  /// waitpid's status in mpirun by process id, in the order in which mpirun saw the ends.
-  std::vector<std::pair<pid_t, int>> ends_;
   Stage stage_ = Stage::kRunning;
   Clock::time_point stage_ends_;
   std::optional<int> interrupted_by_;
   std::optional<Clock::time_point> all_finished_since_;
   /// A sentence about the rank that did not end after its goodbye.
   std::string did_not_end_;
-  /// Whether ranks of mpirun were killed here.
-  bool ended_ranks_ = false;
-  bool was_subreaper_ = false;
 };
 
 }  // namespace lockstep::launch

@@ -189,7 +189,7 @@ bool reported_elsewhere(const launch::RankEnvironment& environment, const std::e
   try {
     launch::RankSession session(environment, {.open_agent_store = &launch::open_agent_store});
     const launch::Departure departure = session.fail(error);
-    if (environment.supervised) return !departure.prints;
+    if (environment.served_by_parent()) return !departure.prints;
     // Ranks that all have the same flags fail alike, and rank 0's word is enough.
     return environment.rank != 0 && departure.lost->rank == 0 && departure.lost->detail == error.what();
   } catch (const std::exception&) {
