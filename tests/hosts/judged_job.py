@@ -76,8 +76,10 @@ class JudgedJob(Job):
             early = self.kind == "exit" and self.phase == "starting"
             self.expect(self.codes.get(0) in ({1, 143, -15} if early else {ended}), f"exit codes {self.codes}")
             who = rf"rank {self.victims[0]} \(host h0, pid [1-9]" if self.place == "p" else ""
-            unmet = self.phase == "starting" and re.search(rf"ranks? ([0-9], )*{self.victims[0]}\b.* did not",
-                                                           self.said(0))
+            # Before they have met, mpirun alone may know.
+            unmet = self.phase == "starting" and re.search(
+                rf"ranks? ([0-9], )*{self.victims[0]}\b.* did not|waited for rank {self.victims[0]}\b"
+                rf"|mpirun noticed that process rank {self.victims[0]}\b", self.said(0))
             right = re.search(rf"{who}.*({names.get(self.kind)}{'|SIGTERM' if early else ''})", self.said(0))
             return self.expect(right or unmet or self.codes.get(0) == -15, "wrong words")
         # One of a pair may have left by itself before its turn.
