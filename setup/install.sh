@@ -118,8 +118,9 @@ make_venv() {
   "$python" -m venv "$folder.new" || return
   PYTHONNOUSERSITE=1 "$folder.new/bin/python3" -m pip --disable-pip-version-check install --quiet --no-compile \
     --require-hashes "$@" >&2 || return
-  # These scripts name the folder that they were made in; bin/python3 -m pip works in any.
-  rm -f "$folder.new"/bin/pip* "$folder.new"/bin/[aA]ctivate*
+  rm -f "$folder.new"/bin/[aA]ctivate*
+  # Scripts begin with the folder that they were made in.
+  grep -lIF "$folder.new/bin/" "$folder.new"/bin/* | xargs -r sed -i "1s|$folder.new/bin/|$folder/bin/|"
 }
 
 # Puts FOLDER.new in FOLDER's place.
