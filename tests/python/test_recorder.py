@@ -355,6 +355,20 @@ class LoadersTest(unittest.TestCase):
         self.check(([[Tensor(16)] * 4] * 2 + [[Tensor(16)] * 2]) * 4, 160 / 3, 16)
         self.check(([[Tensor(64)]] * 3 + [[Tensor(40)]]) * 2, 58, 64)
 
+    def test_a_step_that_is_under_way_at_a_restart_does_not_count(self):
+        kind = type("_BaseDataLoaderIter", (), {"__next__": lambda iterator: Tensor(16)})
+        module = types.SimpleNamespace(_BaseDataLoaderIter=kind)
+        torch = types.SimpleNamespace(is_grad_enabled=lambda: True)
+        with mock.patch.dict(sys.modules, {"torch.utils.data.dataloader": module, "torch": torch}):
+            counted = loaders.Loaders()
+            counted.attach()
+        for step in range(5):
+            next(kind())
+            if step == 1:
+                counted.restart()
+            counted.end_step()
+        self.assertEqual(counted.facts()["samples_per_step"], 16)
+
     def test_an_evaluation_does_not_count(self):
         self.check(([[Tensor(8)]] * 9 + [[(Tensor(100), "others")] * 5 + [Tensor(8)]]) * 3, 8, 8)
 

@@ -16,7 +16,8 @@ class Loaders:
         self.restart()
 
     def restart(self):
-        self._since = {}
+        """Forgets all steps, and the one under way, whose batch may have come."""
+        self._since = None
         self._sizes = Counter()
         self._samples = self._steps = self._idle = self._unclear = 0
 
@@ -25,12 +26,15 @@ class Loaders:
         module = sys.modules.get("torch.utils.data.dataloader")
         if module is None or self._kind is not None:
             return
+        self._since = {}
         self._kind = kind = module._BaseDataLoaderIter
         self._next = original = kind.__next__
         is_grad_enabled = sys.modules["torch"].is_grad_enabled
 
         def __next__(iterator):
             batch = original(iterator)
+            if self._since is None:
+                return batch
             try:
                 # An evaluation may use the same samples.
                 key = id(getattr(iterator, "_dataset", None)), is_grad_enabled()
@@ -47,7 +51,7 @@ class Loaders:
 
     def end_step(self):
         since, self._since = self._since, {}
-        if self._kind is None:
+        if self._kind is None or since is None:
             return
         if not since:
             self._idle += 1
