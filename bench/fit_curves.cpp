@@ -16,9 +16,8 @@
 
 #include <fmt/format.h>
 
-#include "lockstep/measure/percentiles.h"
-#include "lockstep/predict/curves/curve_file.h"
-#include "lockstep/predict/curves/judge.h"
+#include "lockstep/measure/series.h"
+#include "lockstep/predict/curves/curve_model.h"
 
 using namespace lockstep::predict;
 

@@ -3,7 +3,7 @@
 
   tests/mutants.py                                  40 mutants of measure, results and plots
   tests/mutants.py --parts measure --count 100 --seed 7
-  tests/mutants.py --places results/record/summarize.cpp:85,measure/steady_state.cpp
+  tests/mutants.py --places results/record/baseline.cpp:300,measure/stopping.cpp
   tests/mutants.py --csv mutants.csv --at-least 0.9
   tests/mutants.py --again mutants.csv                 those again that survived, as after new tests
 

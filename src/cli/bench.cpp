@@ -16,7 +16,6 @@
 #include "commands.h"
 #include "console.h"
 #include "output_files.h"
-#include "presets.h"
 #include "result_keeper.h"
 
 namespace lockstep::cli {

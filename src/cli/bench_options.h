@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "lockstep/base/file.h"
-#include "lockstep/results/tables/render.h"
+#include "lockstep/base/registry.h"
+#include "lockstep/results/tables/tables.h"
 #include "lockstep/train/job/job_plan.h"
 #include "lockstep/train/rows/sweep.h"
 
@@ -87,5 +88,24 @@ std::optional<BenchPlan> plan_bench(const Arguments& arguments);
 /// Throws where a plan cannot run here, for want of a backend or of memory; prints which rows are left out,
 /// and warnings.
 void check_start(const BenchPlan& plan);
+
+/// The settings of one published row as flags of `lockstep bench`.
+struct Preset {
+  /// The publication of the row.
+  std::string source;
+  /// "--model resnet50 --batch 32 ...": flags that take one value each.
+  std::string flags;
+  /// How lockstep differs from the source, in words.
+  std::vector<std::string> differences;
+};
+
+/// All presets by name.
+const Registry<Preset>& presets();
+
+/// Sets the flags of the preset `name`, except those that the user gave or settled by another flag
+/// (--global-batch for --batch; --max-time or --precision-target for --steps and --warmup), and those that
+/// the chosen strategies do not have. Returns a text for the user. `flags` are `bench`'s after parsing,
+/// `sweep` where they store. Throws ConfigError for an unknown name.
+std::string apply_preset(const std::string& name, Flags& flags, const train::SweepOptions& sweep);
 
 }  // namespace lockstep::cli

@@ -6,7 +6,7 @@
 #include "lockstep/base/json_codec.h"
 #include "lockstep/comm/listening_address.h"
 #include "lockstep/launch/step_board.h"
-#include "lockstep/topology/inspect.h"
+#include "lockstep/topology/system.h"
 #include "lockstep/train/job/job_links.h"
 #include "lockstep/train/rows/row_runner.h"
 #include "lockstep/train/rows/tune.h"

@@ -7,16 +7,16 @@
 
 #include <fmt/format.h>
 
-#include "lockstep/links/interfaces.h"
+#include "lockstep/links/record.h"
 #include "lockstep/results/files/system_json.h"
 #include "lockstep/results/files/trace.h"
 #include "lockstep/results/record/run_record.h"
-#include "lockstep/topology/inspect.h"
+#include "lockstep/topology/system.h"
 #include "lockstep/train/job/run_job.h"
 #include "lockstep/train/rows/row_result.h"
 
 #include "bench_options.h"
-#include "live_record.h"
+#include "kept_record.h"
 #include "progress_line.h"
 #include "result_keeper.h"
 

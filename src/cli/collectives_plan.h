@@ -6,7 +6,7 @@
 
 #include "lockstep/collectives/measure.h"
 #include "lockstep/collectives/record.h"
-#include "lockstep/plots/chart.h"
+#include "lockstep/plots/frame.h"
 #include "lockstep/results/tables/document.h"
 #include "lockstep/train/job/job_plan.h"
 #include "lockstep/train/job/run_job.h"

@@ -8,11 +8,11 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/units.h"
 #include "lockstep/measure/compare.h"
-#include "lockstep/measure/modes.h"
+#include "lockstep/measure/series.h"
 #include "lockstep/plots/curves.h"
 #include "lockstep/plots/page.h"
 #include "lockstep/plots/text.h"
-#include "lockstep/results/tables/numbers.h"
+#include "lockstep/results/tables/document.h"
 
 #include "collectives_plan.h"
 #include "console.h"

@@ -17,7 +17,7 @@
 #include "lockstep/inputs/sources.h"
 #include "lockstep/launch/signals.h"
 #include "lockstep/models/model.h"
-#include "lockstep/topology/inspect.h"
+#include "lockstep/topology/system.h"
 #include "lockstep/train/rows/row_input.h"
 
 #include "commands.h"

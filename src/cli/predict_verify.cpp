@@ -1,5 +1,3 @@
-#include "predict_verify.h"
-
 #include <algorithm>
 #include <cmath>
 #include <ranges>
@@ -14,12 +12,13 @@
 #include "lockstep/measure/compare.h"
 #include "lockstep/results/files/record_json.h"
 #include "lockstep/results/record/launches.h"
-#include "lockstep/results/tables/numbers.h"
+#include "lockstep/results/tables/document.h"
 #include "lockstep/strategies/strategy_options.h"
 
 #include "bench_options.h"
 #include "compare_turns.h"
 #include "console.h"
+#include "predict_job.h"
 
 namespace lockstep::cli {
 namespace {

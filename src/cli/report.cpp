@@ -10,9 +10,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/launch/child_process.h"
 #include "lockstep/launch/guarded_folder.h"
-#include "lockstep/plots/chart.h"
+#include "lockstep/plots/frame.h"
 #include "lockstep/plots/page.h"
-#include "lockstep/results/files/csv.h"
 #include "lockstep/results/files/record_json.h"
 
 #include "collectives_plan.h"

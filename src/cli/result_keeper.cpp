@@ -8,9 +8,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/comm/helper_thread.h"
-#include "lockstep/results/files/csv.h"
 #include "lockstep/results/files/record_json.h"
-#include "lockstep/results/tables/notices.h"
+#include "lockstep/results/tables/tables.h"
 
 #include "console.h"
 #include "output_files.h"

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "lockstep/results/record/run_record.h"
-#include "lockstep/results/tables/render.h"
+#include "lockstep/results/tables/tables.h"
 
 #include "bench_options.h"
 #include "kept_record.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lockstep/results/tables/render.h"
+#include "lockstep/results/tables/tables.h"
 #include "lockstep/train/job/job_site.h"
 #include "lockstep/train/rows/sweep.h"
 

@@ -9,7 +9,7 @@
 #include "lockstep/results/files/record_json.h"
 #include "lockstep/results/record/training_record.h"
 #include "lockstep/results/tables/tables.h"
-#include "lockstep/topology/visible_gpus.h"
+#include "lockstep/topology/device_map.h"
 #include "lockstep/train/job/job_links.h"
 #include "lockstep/train/job/versions.h"
 #include "lockstep/train/rows/row_input.h"

@@ -8,7 +8,7 @@
 
 #include "cli/in_process.h"
 #include "golden/golden.h"
-#include "predict_verify.h"
+#include "predict_job.h"
 
 namespace lockstep {
 namespace {

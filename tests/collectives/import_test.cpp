@@ -1,11 +1,10 @@
-#include "lockstep/collectives/import.h"
-
 #include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/collectives/record.h"
 
 namespace lockstep::collectives {
 namespace {

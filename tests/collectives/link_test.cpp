@@ -1,7 +1,6 @@
-#include "lockstep/collectives/link.h"
-
 #include <gtest/gtest.h>
 
+#include "lockstep/collectives/measure.h"
 #include "lockstep/comm/invitation.h"
 #include "lockstep/comm/store.h"
 

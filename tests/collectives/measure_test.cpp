@@ -4,8 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/collectives/operations.h"
-#include "lockstep/collectives/test_values.h"
+#include "lockstep/collectives/record.h"
 #include "lockstep/comm/forwarding_communicator.h"
 
 #include "comm/rank_world.h"

@@ -1,10 +1,9 @@
-#include "lockstep/collectives/operations.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/units.h"
+#include "lockstep/collectives/record.h"
 
 namespace lockstep::collectives {
 namespace {

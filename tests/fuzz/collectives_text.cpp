@@ -2,7 +2,7 @@
 #include <stdexcept>
 
 #include "lockstep/base/error.h"
-#include "lockstep/collectives/import.h"
+#include "lockstep/collectives/record.h"
 
 #include "fuzz/reader.h"
 

@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "lockstep/plots/chart.h"
+#include "lockstep/plots/frame.h"
 #include "lockstep/plots/page.h"
 
 #include "plots/xml_check.h"

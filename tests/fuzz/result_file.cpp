@@ -2,10 +2,8 @@
 #include <string>
 
 #include "lockstep/base/error.h"
-#include "lockstep/results/files/csv.h"
 #include "lockstep/results/files/record_json.h"
-#include "lockstep/results/tables/notices.h"
-#include "lockstep/results/tables/render.h"
+#include "lockstep/results/tables/tables.h"
 
 #include "fuzz/pages.h"
 #include "fuzz/reader.h"

@@ -4,7 +4,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/measure/phases.h"
 #include "lockstep/recordings/kineto_trace.h"
-#include "lockstep/recordings/together.h"
+#include "lockstep/recordings/rank_steps.h"
 
 #include "fuzz/reader.h"
 

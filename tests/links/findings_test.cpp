@@ -1,7 +1,7 @@
-#include "lockstep/links/findings.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "lockstep/links/report.h"
 
 #include "links/sample_links.h"
 

@@ -1,8 +1,8 @@
-#include "lockstep/links/interfaces.h"
-
 #include <algorithm>
 
 #include <gtest/gtest.h>
+
+#include "lockstep/links/record.h"
 
 namespace lockstep::links {
 namespace {

@@ -1,8 +1,8 @@
-#include "lockstep/measure/distributions.h"
-
 #include <limits>
 
 #include <gtest/gtest.h>
+
+#include "lockstep/measure/series.h"
 
 namespace lockstep::measure {
 namespace {

@@ -10,7 +10,6 @@
 
 #include "lockstep/measure/compare.h"
 #include "lockstep/measure/interval.h"
-#include "lockstep/measure/long_run_variance.h"
 #include "lockstep/measure/stopping.h"
 
 #include "measure/synthetic.h"

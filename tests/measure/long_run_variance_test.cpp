@@ -1,8 +1,8 @@
-#include "lockstep/measure/long_run_variance.h"
-
 #include <numbers>
 
 #include <gtest/gtest.h>
+
+#include "lockstep/measure/interval.h"
 
 #include "measure/synthetic.h"
 

@@ -1,10 +1,10 @@
-#include "lockstep/measure/modes.h"
-
 #include <cmath>
 #include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "lockstep/measure/series.h"
 
 namespace lockstep::measure {
 namespace {

@@ -1,11 +1,10 @@
-#include "lockstep/measure/percentiles.h"
-
 #include <limits>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/measure/series.h"
 
 namespace lockstep::measure {
 namespace {

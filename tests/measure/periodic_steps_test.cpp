@@ -1,9 +1,9 @@
-#include "lockstep/measure/periodic_steps.h"
-
 #include <numeric>
 #include <random>
 
 #include <gtest/gtest.h>
+
+#include "lockstep/measure/series.h"
 
 namespace lockstep::measure {
 namespace {

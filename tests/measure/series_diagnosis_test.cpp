@@ -1,5 +1,3 @@
-#include "lockstep/measure/series_diagnosis.h"
-
 #include <cmath>
 #include <limits>
 
@@ -7,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/measure/stopping.h"
 
 #include "measure/synthetic.h"
 

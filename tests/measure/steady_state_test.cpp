@@ -1,10 +1,10 @@
-#include "lockstep/measure/steady_state.h"
-
 #include <cmath>
 #include <functional>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "lockstep/measure/stopping.h"
 
 #include "measure/synthetic.h"
 

@@ -8,7 +8,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/stream_seed.h"
-#include "lockstep/plots/chart.h"
 #include "lockstep/plots/curves.h"
 #include "lockstep/results/record/baseline.h"
 

@@ -10,7 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/measure/compare.h"
 #include "lockstep/plots/curves.h"
-#include "lockstep/results/tables/render.h"
+#include "lockstep/results/tables/tables.h"
 
 #include "plots/sample_records.h"
 

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "lockstep/results/record/baseline.h"
-#include "lockstep/results/record/summarize.h"
 
 namespace lockstep::plots {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lockstep/results/tables/labels.h"
+#include "lockstep/results/tables/row_tables.h"
 
 namespace lockstep::plots {
 

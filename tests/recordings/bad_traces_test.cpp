@@ -4,8 +4,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/recordings/kineto_trace.h"
+#include "lockstep/recordings/rank_steps.h"
 #include "lockstep/recordings/recording.h"
-#include "lockstep/recordings/together.h"
 
 #include "recordings/made_traces.h"
 

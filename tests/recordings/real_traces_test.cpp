@@ -11,7 +11,7 @@
 #include "lockstep/measure/phases.h"
 #include "lockstep/recordings/import.h"
 #include "lockstep/recordings/kineto_trace.h"
-#include "lockstep/recordings/together.h"
+#include "lockstep/recordings/rank_steps.h"
 #include "lockstep/recordings/trace_text.h"
 
 namespace lockstep::recordings {
@@ -95,7 +95,7 @@ struct Read {
 Read read(const json& trace) {
   const KinetoTrace parsed = parse_kineto_trace(trace.dump(), "trace.json");
   Read result{.job = put_together({{0, "", stamp_steps(parsed, parsed.events.front().begin_ns)}})};
-  result.breakdown = measure::break_down(result.job.ranks, 2);
+  result.breakdown = measure::break_down(result.job.stamps, 2);
   return result;
 }
 
@@ -261,8 +261,8 @@ TEST(RealJobTest, ranks_whose_clocks_differ_by_a_millisecond_wait_as_long) {
     placed.push_back({rank, rank == 5 ? "b" : "a", stamp_steps(parsed, origin_ns)});
   }
   const JobSteps job = put_together(std::move(placed));
-  const measure::Breakdown found = measure::break_down(job.ranks);
-  EXPECT_NEAR(job.ranks[5].clock_offset_s, -1e-3, job.ranks[5].clock_error_s + 1e-4);
+  const measure::Breakdown found = measure::break_down(job.stamps);
+  EXPECT_NEAR(job.stamps[5].clock_offset_s, -1e-3, job.stamps[5].clock_error_s + 1e-4);
   EXPECT_NEAR(found.ranks[5].mean.exposed_s(), 6.21e-3, 0.06e-3);
   EXPECT_EQ(found.straggler, 7);
 }

@@ -4,7 +4,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/measure/phases.h"
 #include "lockstep/recordings/kineto_trace.h"
-#include "lockstep/recordings/together.h"
+#include "lockstep/recordings/rank_steps.h"
 
 #include "recordings/made_traces.h"
 
@@ -31,7 +31,7 @@ Explained explained(const MadeJob& job, const std::vector<std::string>& hosts = 
     placed.push_back({static_cast<int>(placed.size()), host, result.ranks.back()});
   }
   result.job = put_together(std::move(placed));
-  result.breakdown = measure::break_down(result.job.ranks, static_cast<size_t>(job.world));
+  result.breakdown = measure::break_down(result.job.stamps, static_cast<size_t>(job.world));
   return result;
 }
 
@@ -268,7 +268,7 @@ TEST(StepsTest, clocks_of_two_hosts_are_compared_by_what_they_exchange) {
   MadeJob made;
   made.clock_offset_us = 4000;
   const Explained found = explained(made, {"a", "b"});
-  const measure::RankStamps& other = found.job.ranks[1];
+  const measure::RankStamps& other = found.job.stamps[1];
   EXPECT_NEAR(other.clock_offset_s, 4 * kMs, other.clock_error_s);
   EXPECT_GT(other.clock_error_s, 0);
   EXPECT_LE(other.clock_error_s, 1.6 * kMs);
@@ -323,14 +323,14 @@ TEST(StepsTest, steps_whose_numbers_all_differ_are_not_matched) {
   for (RankStep& step : placed[1].steps.steps) step.number += 24;
   EXPECT_THROW(put_together(placed), Error);
   placed[1].steps.steps[0].number = -1;
-  EXPECT_EQ(put_together(placed).ranks[0].steps.size(), 6);
+  EXPECT_EQ(put_together(placed).stamps[0].steps.size(), 6);
 }
 
 TEST(StepsTest, one_trace_of_two_ranks_has_transfer_and_no_waiting) {
   MadeJob made;
   const KinetoTrace trace = parse_kineto_trace(made_traces(made)[0].dump(), "made.json");
   const JobSteps job = put_together({{0, "", stamp_steps(trace, trace.events.front().begin_ns)}});
-  const measure::Breakdown found = measure::break_down(job.ranks, 2);
+  const measure::Breakdown found = measure::break_down(job.stamps, 2);
   EXPECT_NEAR(found.mean.transfer_s, 1.5 * kMs, kNear);
   EXPECT_EQ(found.mean.waiting_s, 0);
 }
@@ -341,7 +341,7 @@ Explained explained_one(const nlohmann::json& made, int world = 2) {
   const KinetoTrace trace = parse_kineto_trace(made.dump(), "made.json");
   result.ranks.push_back(stamp_steps(trace, trace.events.front().begin_ns));
   result.job = put_together({{0, "", result.ranks.front()}});
-  result.breakdown = measure::break_down(result.job.ranks, static_cast<size_t>(world));
+  result.breakdown = measure::break_down(result.job.stamps, static_cast<size_t>(world));
   return result;
 }
 
@@ -491,7 +491,7 @@ TEST(StepsTest, the_end_of_a_collective_that_is_written_late_stays_waiting) {
     const KinetoTrace read = parse_kineto_trace(trace.dump(), "made.json");
     placed.push_back({static_cast<int>(placed.size()), "a", stamp_steps(read, 1'700'000'005'000'000'000)});
   }
-  const measure::Breakdown found = measure::break_down(put_together(placed).ranks);
+  const measure::Breakdown found = measure::break_down(put_together(placed).stamps);
   EXPECT_NEAR(found.ranks[0].mean.waiting_s, 5 * kMs, 0.1 * kMs);
 }
 
@@ -503,8 +503,8 @@ TEST(StepsTest, ranks_that_exchange_nothing_need_no_common_step) {
   for (RankStep& step : placed[1].steps.steps) step.number += 24;
   placed[1].steps.steps.pop_back();
   const JobSteps job = put_together(placed);
-  EXPECT_EQ(job.ranks[0].steps.size(), 5);
-  EXPECT_EQ(job.ranks[1].steps.size(), 5);
+  EXPECT_EQ(job.stamps[0].steps.size(), 5);
+  EXPECT_EQ(job.stamps[1].steps.size(), 5);
   EXPECT_THAT(job.collectives, testing::IsEmpty());
 }
 

@@ -1,12 +1,8 @@
-#include "lockstep/results/tables/causes.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/measure/series.h"
 #include "lockstep/results/record/baseline.h"
-#include "lockstep/results/tables/recorded_text.h"
-#include "lockstep/results/tables/render.h"
 #include "lockstep/results/tables/tables.h"
 
 #include "results/sample_runs.h"

@@ -1,13 +1,9 @@
-#include "lockstep/results/record/doubt.h"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/results/files/record_json.h"
 #include "lockstep/results/record/baseline.h"
-#include "lockstep/results/tables/notices.h"
-#include "lockstep/results/tables/render.h"
 #include "lockstep/results/tables/tables.h"
 
 #include "results/sample_runs.h"

@@ -1,9 +1,7 @@
 #include "golden/golden.h"
 
-#include "lockstep/results/files/csv.h"
 #include "lockstep/results/files/record_json.h"
 #include "lockstep/results/record/training_record.h"
-#include "lockstep/results/tables/notices.h"
 #include "lockstep/results/tables/tables.h"
 
 #include "results/sample_runs.h"

@@ -4,7 +4,7 @@
 #include "lockstep/results/files/record_json.h"
 #include "lockstep/results/files/system_json.h"
 #include "lockstep/results/record/machine_warnings.h"
-#include "lockstep/results/tables/notices.h"
+#include "lockstep/results/tables/tables.h"
 
 #include "results/sample_runs.h"
 

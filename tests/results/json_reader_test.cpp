@@ -9,10 +9,9 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/json_codec.h"
-#include "lockstep/results/files/csv.h"
 #include "lockstep/results/files/record_json.h"
 #include "lockstep/results/files/system_json.h"
-#include "lockstep/results/record/doubt.h"
+#include "lockstep/results/record/baseline.h"
 #include "lockstep/results/record/launches.h"
 #include "lockstep/results/tables/tables.h"
 

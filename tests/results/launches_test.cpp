@@ -8,8 +8,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/results/files/record_json.h"
 #include "lockstep/results/record/baseline.h"
-#include "lockstep/results/record/doubt.h"
-#include "lockstep/results/record/summarize.h"
 
 #include "results/sample_runs.h"
 

@@ -1,5 +1,3 @@
-#include "lockstep/results/tables/notices.h"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,6 +5,7 @@
 #include "lockstep/results/record/baseline.h"
 #include "lockstep/results/record/launches.h"
 #include "lockstep/results/tables/document.h"
+#include "lockstep/results/tables/tables.h"
 
 #include "results/sample_runs.h"
 

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/results/files/record_json.h"
-#include "lockstep/results/record/summarize.h"
+#include "lockstep/results/record/baseline.h"
 
 #include "results/sample_runs.h"
 

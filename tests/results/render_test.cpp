@@ -1,5 +1,3 @@
-#include "lockstep/results/tables/render.h"
-
 #include <algorithm>
 #include <cmath>
 
@@ -8,10 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/results/files/csv.h"
 #include "lockstep/results/files/record_json.h"
 #include "lockstep/results/record/baseline.h"
-#include "lockstep/results/tables/notices.h"
 #include "lockstep/results/tables/tables.h"
 
 #include "golden/golden.h"

@@ -1,7 +1,7 @@
-#include "lockstep/results/record/row_matching.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "lockstep/results/tables/diff.h"
 
 #include "results/sample_runs.h"
 

@@ -3,7 +3,6 @@
 #include <string>
 
 #include "lockstep/results/record/baseline.h"
-#include "lockstep/results/record/summarize.h"
 
 namespace lockstep::results {
 

@@ -1,11 +1,10 @@
-#include "lockstep/results/record/summarize.h"
-
 #include <limits>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/results/record/baseline.h"
 
 #include "results/sample_runs.h"
 

@@ -5,7 +5,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/topology/inspect.h"
+#include "lockstep/topology/system.h"
 
 namespace lockstep::results {
 namespace {

@@ -4,13 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/results/files/csv.h"
 #include "lockstep/results/files/record_json.h"
 #include "lockstep/results/record/baseline.h"
 #include "lockstep/results/record/launches.h"
 #include "lockstep/results/tables/diff.h"
-#include "lockstep/results/tables/notices.h"
-#include "lockstep/results/tables/render.h"
+#include "lockstep/results/tables/tables.h"
 
 #include "results/sample_runs.h"
 

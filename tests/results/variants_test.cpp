@@ -8,11 +8,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/results/files/csv.h"
 #include "lockstep/results/files/record_json.h"
 #include "lockstep/results/record/baseline.h"
-#include "lockstep/results/tables/notices.h"
-#include "lockstep/results/tables/render.h"
+#include "lockstep/results/tables/tables.h"
 
 #include "golden/golden.h"
 #include "results/sample_runs.h"

@@ -1,10 +1,10 @@
-#include "lockstep/topology/inspect.h"
-
 #include <thread>
 
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <unistd.h>
+
+#include "lockstep/topology/system.h"
 
 namespace lockstep::topology {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <gmock/gmock.h>
 
-#include "lockstep/topology/inspect.h"
+#include "lockstep/topology/system.h"
 
 namespace lockstep::topology {
 namespace {

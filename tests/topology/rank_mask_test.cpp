@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "lockstep/topology/inspect.h"
+#include "lockstep/topology/system.h"
 
 namespace lockstep::topology {
 namespace {

@@ -5,7 +5,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/topology/inspect.h"
 
 namespace lockstep::topology {
 namespace {

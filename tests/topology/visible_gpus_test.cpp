@@ -1,8 +1,8 @@
-#include "lockstep/topology/visible_gpus.h"
-
 #include <cstdlib>
 
 #include <gmock/gmock.h>
+
+#include "lockstep/topology/device_map.h"
 
 namespace lockstep::topology {
 namespace {

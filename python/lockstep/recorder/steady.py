@@ -10,7 +10,7 @@ SAME_LEVEL = 5
 
 
 def is_steady(durations):
-    """Whether warm-up is over, by the rule of lockstep's own runs (src/lockstep/measure/steady_state.cpp), but with one
+    """Whether warm-up is over, by the rule of lockstep's own runs (src/lockstep/measure/stopping.cpp), but with one
     comparison in place of what that does about slow decays, trends and level shifts. In O(n log n)."""
     count = len(durations)
     latest = _latest_cut(count)

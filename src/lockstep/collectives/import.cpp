@@ -1,5 +1,3 @@
-#include "lockstep/collectives/import.h"
-
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -18,7 +16,7 @@
 #include "lockstep/base/names.h"
 #include "lockstep/base/number_range.h"
 #include "lockstep/base/units.h"
-#include "lockstep/collectives/operations.h"
+#include "lockstep/collectives/record.h"
 
 namespace lockstep::collectives {
 namespace {

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "lockstep/base/fields.h"
+#include "lockstep/base/registry.h"
+#include "lockstep/comm/communicator.h"
 
 namespace lockstep::collectives {
 
@@ -106,5 +109,61 @@ bool is_record(std::string_view text);
 /// Throws Error that names `name` and the place for text that to_json() did not write, for a row without a
 /// time or with one that is not a number, and for a file without rows.
 Record from_json(std::string_view text, std::string_view name);
+
+/// An operation that all ranks carry out, and what nccl-tests counts of it.
+struct Operation {
+  /// Empty: a message from every rank to the next one, around a ring.
+  std::optional<comm::Collective::Kind> kind;
+  /// Whether the Communicator offers it in one buffer, and from one into another.
+  bool in_place = false;
+  bool out_of_place = false;
+  /// The size is that of all ranks' parts together; the count is that of one.
+  bool parts = false;
+  /// Bus bandwidth over algorithm bandwidth at N ranks: share * (N - 1) / N; 0 shares: 1 at any N. From the
+  /// bytes that the busiest link has to carry (nccl-tests, doc/PERFORMANCE.md).
+  double shares = 0;
+};
+
+/// all_reduce, reduce_scatter, all_gather, broadcast, reduce, all_to_all, send_recv.
+const Registry<Operation>& operations();
+
+/// Times the bytes of a row over its time; see Operation::shares.
+double bus_factor(const Operation& operation, int ranks);
+
+/// Elements of fp32, bf16 and so on by their names in results. Throws ConfigError that lists them.
+comm::DType dtype_named(const std::string& name);
+
+/// Bytes of one size, "4KiB", or of a range in doublings, "8B..1GiB"; a number alone is in MiB, as everywhere
+/// on the command line. Throws ConfigError.
+std::vector<int64_t> parse_sizes(const std::string& text);
+
+/// Sizes of the buckets in which DDP sends gradients of fp32: `values` of each parameter in order of
+/// registration are taken in reverse, and a bucket is closed once it has reached its cap, 1 MiB for the first
+/// one and `cap_bytes` for the others (c10d::compute_bucket_assignment_by_size).
+std::vector<int64_t> bucket_sizes(const std::vector<int64_t>& values, int64_t cap_bytes);
+
+/// Facts that an imported text may lack.
+struct ImportHints {
+  /// A name of operations(): only tests of it are read. Empty: from the text, or from the name of the file.
+  std::string collective;
+  /// Ranks, likewise; 0: from the text.
+  int ranks = 0;
+  /// Where several are possible; empty: that is an error.
+  std::string usual_collective;
+};
+
+struct ImportedText {
+  std::vector<Row> rows;
+  /// Sentences: what was left out, and what was concluded rather than read.
+  std::vector<std::string> notes;
+};
+
+/// Rows of what nccl-tests (all_reduce_perf and its kin, 2.0 to 2.19) or the OSU micro-benchmarks (5 to 7:
+/// the latency of a collective, osu_latency, osu_bw) print, maybe of several tests. nccl-tests' rows are out
+/// of place and in place; OSU's sizes of gathers and of all-to-all, which are those of one rank, become those
+/// of all. The ratio of the printed bus bandwidth to the algorithm bandwidth, bus_factor(), must be that of
+/// the collective and the ranks; where the text does not name them, it tells them if only one fits. Throws
+/// Error that says what is missing and how to give it.
+ImportedText import_text(std::string_view text, const std::string& name, const ImportHints& hints);
 
 }  // namespace lockstep::collectives

@@ -9,8 +9,6 @@
 #include <fmt/core.h>
 
 #include "lockstep/base/assert.h"
-#include "lockstep/measure/distributions.h"
-#include "lockstep/measure/percentiles.h"
 #include "lockstep/measure/series.h"
 
 namespace lockstep::measure {

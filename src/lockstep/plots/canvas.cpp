@@ -1,9 +1,12 @@
-#include "lockstep/plots/canvas.h"
-
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "lockstep/base/plain_text.h"
+#include "lockstep/plots/frame.h"
 #include "lockstep/plots/text.h"
 
 namespace lockstep::plots {
@@ -61,6 +64,81 @@ std::pair<std::string, bool> marker_path(Marker marker, double r) {
           fmt::format("M{0} 0a{1} {1} 0 1 0 {2} 0a{1} {1} 0 1 0 {3} 0z", c(-r), c(r), c(2 * r), c(-2 * r)),
           false};
   }
+}
+
+/// A colour by its CSS class, on a white page and in dark mode.
+struct Entry {
+  std::string_view name, light, dark;
+};
+
+/// In the order of Colour.
+constexpr std::array<Entry, 16> kEntries{{
+    {"ink", "#1b1f24", "#e8eaed"},
+    {"muted", "#57606a", "#a8b1bb"},
+    {"grid", "#e4e7eb", "#2b323a"},
+    {"axis", "#8c959f", "#6e7883"},
+    {"surface", "#ffffff", "#161a20"},
+    {"shade", "#f0f2f5", "#222931"},
+    {"blue", "#0072b2", "#3f9bdc"},
+    {"vermillion", "#d55e00", "#ec7a34"},
+    {"green", "#009e73", "#22b98d"},
+    {"purple", "#cc79a7", "#d98fb8"},
+    {"orange", "#e69f00", "#ebae2b"},
+    {"sky", "#56b4e9", "#7cc6ef"},
+    {"grey", "#a9b1ba", "#7d8792"},
+    {"onblue", "#ffffff", "#0d1014"},
+    {"onbright", "#0d1014", "#0d1014"},
+    {"none", "none", "none"},
+}};
+
+/// The table has an entry for each Colour, "none" included.
+const Entry& entry_of(Colour colour) {
+  return kEntries[static_cast<size_t>(colour)];
+}
+
+/// Seven hues and seven markers in step: either one distinguishes curves.
+constexpr std::array<Colour, kHueCount> kHues{Colour::kBlue,   Colour::kVermillion, Colour::kGreen,
+                                              Colour::kPurple, Colour::kOrange,     Colour::kSky,
+                                              Colour::kInk};
+constexpr std::array kMarkers{Marker::kCircle,       Marker::kSquare, Marker::kTriangle, Marker::kDiamond,
+                              Marker::kTriangleDown, Marker::kCross,  Marker::kPlus};
+/// Lengths of dashes and gaps; the first is a solid line.
+constexpr std::array<std::string_view, 4> kDashes{"", "7 4", "2.5 3.5", "9 3 2.5 3"};
+
+constexpr std::array<std::pair<char32_t, std::string_view>, 8> kReplaced{{{U'&', "&amp;"},
+                                                                          {U'<', "&lt;"},
+                                                                          {U'>', "&gt;"},
+                                                                          {U'"', "&quot;"},
+                                                                          {U'\'', "&#39;"},
+                                                                          {U'\n', " "},
+                                                                          {U'\r', " "},
+                                                                          {U'\t', " "}}};
+
+/// Advance of one character as a share of the font size: Helvetica's metrics, rounded up by class.
+double advance(char32_t point) {
+  constexpr std::u32string_view kNarrow = U"iljI.,:;'|!ftr()[]{}/ \\-\"`";
+  constexpr std::u32string_view kWide = U"mwMW@%";
+  if (point >= 0x1100) return point == U'…' || point < 0x2E80 ? 0.8 : 1.05;
+  if (kWide.find(point) != std::u32string_view::npos) return 0.92;
+  if (kNarrow.find(point) != std::u32string_view::npos) return 0.37;
+  if (point >= U'A' && point <= U'Z') return 0.71;
+  return 0.58;
+}
+
+/// Factor by which the widest usual font, DejaVu Sans, exceeds Helvetica.
+constexpr double kOtherFonts = 1.06;
+
+/// Bytes of the longest beginning of `word` that is at most `width` wide and ends within no number.
+size_t fitting(std::string_view word, double width, double size) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  double used = 0;
+  size_t end = 0;
+  for (size_t at = 0; at < word.size();) {
+    used += advance(next_code_point(word, at)) * size * kOtherFonts;
+    if (used > width && end > 0) break;
+    if (at == word.size() || !is_digit(word[at - 1]) || !is_digit(word[at])) end = at;
+  }
+  return end;
 }
 
 }  // namespace
@@ -159,6 +237,117 @@ std::string Canvas::markup() const {
   if (rising_) stripes("rising", -45);
   if (falling_) stripes("falling", 45);
   return definitions.empty() ? marks_ : fmt::format("<defs>\n{}</defs>\n{}", definitions, marks_);
+}
+
+std::string paint(Colour fill, Colour stroke) {
+  std::string classes;
+  std::string text;
+  if (fill == Colour::kNone) {
+    text += " fill=\"none\"";
+  } else {
+    text += fmt::format(" fill=\"{}\"", entry_of(fill).light);
+    classes = fmt::format("f-{}", entry_of(fill).name);
+  }
+  if (stroke != Colour::kNone) {
+    text += fmt::format(" stroke=\"{}\"", entry_of(stroke).light);
+    classes += fmt::format("{}s-{}", classes.empty() ? "" : " ", entry_of(stroke).name);
+  }
+  if (!classes.empty()) text += fmt::format(" class=\"{}\"", classes);
+  return text;
+}
+
+std::string dark_mode_css() {
+  std::string rules;
+  for (const Entry& entry : kEntries) {
+    // The attributes hold the light colour already.
+    if (entry.light == entry.dark) continue;
+    rules += fmt::format(".f-{0}{{fill:{1}}}.s-{0}{{stroke:{1}}}", entry.name, entry.dark);
+  }
+  return fmt::format("@media screen and (prefers-color-scheme:dark){{{}}}", rules);
+}
+
+LineStyle line_style(size_t hue, size_t marker, size_t dash) {
+  return {.colour = kHues[hue % kHues.size()],
+          .marker = kMarkers[marker % kMarkers.size()],
+          .dash = std::string(kDashes[dash % kDashes.size()])};
+}
+
+std::string coordinate(double value) {
+  if (!std::isfinite(value)) return "0";
+  std::string text = fmt::format("{:.2f}", value);
+  while (text.ends_with('0')) text.pop_back();
+  if (text.ends_with('.')) text.pop_back();
+  return text == "-0" ? "0" : text;
+}
+
+std::string escape(std::string_view text) {
+  std::string out;
+  out.reserve(text.size() + text.size() / 8);
+  for (size_t at = 0; at < text.size();) {
+    const char32_t point = next_code_point(text, at);
+    const auto known = std::ranges::find(kReplaced, point, &std::pair<char32_t, std::string_view>::first);
+    const bool forbidden =
+        point < 0x20 || (point >= 0x7F && point < 0xA0) || point == 0xFFFE || point == 0xFFFF;
+    if (known != kReplaced.end()) {
+      out += known->second;
+    } else {
+      append_code_point(out, forbidden ? kReplacement : point);
+    }
+  }
+  return out;
+}
+
+std::string escape_lines(std::string_view text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    out += escape(text.substr(at, end - at)) + '\n';
+    at = end + 1;
+  }
+  return out;
+}
+
+std::string clip(std::string_view text, size_t most) {
+  std::string out;
+  size_t points = 0;
+  for (size_t at = 0; at < text.size(); ++points) {
+    const char32_t point = next_code_point(text, at);
+    if (points + 1 == most && at < text.size()) return out + "…";
+    append_code_point(out, point);
+  }
+  return out;
+}
+
+double text_width(std::string_view text, double size) {
+  double width = 0;
+  for (size_t at = 0; at < text.size();) width += advance(next_code_point(text, at));
+  return width * size * kOtherFonts;
+}
+
+std::vector<std::string> lines_of(std::string_view text, double width, double size) {
+  constexpr size_t kMostLines = 4;
+  std::vector<std::string> lines{""};
+  for (size_t at = 0; at < text.size() && lines.size() <= kMostLines;) {
+    const size_t end = std::min(text.find(' ', at), text.size());
+    std::string_view word = text.substr(at, end - at);
+    at = end + 1;
+    std::string longer = fmt::format("{}{}{}", lines.back(), lines.back().empty() ? "" : " ", word);
+    if (text_width(longer, size) <= width) {
+      lines.back() = std::move(longer);
+      continue;
+    }
+    if (!lines.back().empty()) lines.emplace_back();
+    for (; lines.size() <= kMostLines; lines.emplace_back()) {
+      const size_t fits = fitting(word, width, size);
+      lines.back() = word.substr(0, fits);
+      word.remove_prefix(fits);
+      if (word.empty()) break;
+    }
+  }
+  if (lines.size() <= kMostLines) return lines;
+  lines.resize(kMostLines);
+  lines.back() += "…";
+  return lines;
 }
 
 }  // namespace lockstep::plots

@@ -11,7 +11,7 @@
 
 #include "lockstep/base/units.h"
 #include "lockstep/plots/text.h"
-#include "lockstep/results/record/summarize.h"
+#include "lockstep/results/record/baseline.h"
 #include "lockstep/results/tables/tables.h"
 
 namespace lockstep::plots {

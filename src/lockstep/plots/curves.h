@@ -3,11 +3,11 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "lockstep/plots/canvas.h"
-#include "lockstep/plots/chart.h"
 #include "lockstep/plots/frame.h"
+#include "lockstep/results/tables/row_tables.h"
 
 namespace lockstep::plots {
 

@@ -1,15 +1,197 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "lockstep/plots/canvas.h"
-#include "lockstep/plots/chart.h"
-#include "lockstep/results/record/breakdown.h"
+#include "lockstep/base/registry.h"
+#include "lockstep/plots/text.h"
+#include "lockstep/results/record/recorded.h"
+#include "lockstep/results/tables/row_tables.h"
 
 namespace lockstep::plots {
+
+using results::NamedRecord;
+using results::Sources;
+
+/// Width of a chart on a page. A page scales it to its windows: at 390 pixels text is 10 pixels high, in the
+/// columns of a wide window 15.
+inline constexpr double kChartWidth = 460;
+/// The least width that holds legends and axes.
+inline constexpr double kNarrowestChart = 356;
+
+/// Width of a chart in its own pixels, in which its text is 13 high.
+struct ChartForm {
+  double width = kChartWidth;
+  /// Prefix of every id in the drawing; letters, digits and '-'.
+  std::string id = "chart";
+  /// Ticks that an axis across the drawing has room for.
+  int ticks() const { return static_cast<int>(width / 75); }
+};
+
+/// A drawing, or the reason why there is none.
+struct Chart {
+  std::string title;
+  /// Content in a sentence or two with the main numbers, for screen readers.
+  std::string description;
+  /// SVG elements.
+  std::string markup;
+  double width = 0;
+  double height = 0;
+  /// Caption: rows left out, and how to read the chart.
+  std::vector<std::string> notes;
+  /// Reason why nothing was drawn; empty for a drawing.
+  std::string missing;
+  /// Way to get the missing data.
+  std::string advice;
+
+  bool drawn() const { return missing.empty(); }
+};
+
+Chart missing_chart(std::string title, std::string reason, std::string advice);
+
+using DrawChart = Chart (*)(const Sources&, const ChartForm&);
+
+/// "speedup", "throughput", "setting", "phases", "distribution", "series", "buckets", "memory", "loss",
+/// "accuracy". None of them throws, whatever the sources are: a chart that cannot be drawn has `missing` set.
+const Registry<DrawChart>& charts();
+
+/// Speed-up over ranks, both on log2 axes, with the line of perfect scaling.
+Chart speedup_chart(const Sources& sources, const ChartForm& form);
+/// Rate of the job over ranks, with intervals.
+Chart throughput_chart(const Sources& sources, const ChartForm& form);
+/// Rate of the job over the setting that was swept.
+Chart setting_chart(const Sources& sources, const ChartForm& form);
+/// A bar for each run with a breakdown, divided into the phases of a step.
+Chart phases_chart(const Sources& sources, const ChartForm& form);
+/// Distribution of the step times, a row for each run.
+Chart distribution_chart(const Sources& sources, const ChartForm& form);
+/// Step times in the order in which the steps ran, warm-up and its end included.
+Chart series_chart(const Sources& sources, const ChartForm& form);
+/// Timeline of the buckets of a step for each rank: ready, waiting for others, in transfer.
+Chart buckets_chart(const Sources& sources, const ChartForm& form);
+/// Peak memory of the ranks of each run.
+Chart memory_chart(const Sources& sources, const ChartForm& form);
+/// Loss and accuracy of trainings over epochs.
+Chart loss_chart(const Sources& sources, const ChartForm& form);
+Chart accuracy_chart(const Sources& sources, const ChartForm& form);
+
+class Canvas;
+/// The chart with the marks of `canvas`, as wide as its form and `height` high.
+Chart drawn(Chart chart, const Canvas& canvas, const ChartForm& form, double height);
+
+/// The chart as <svg> for a page, which provides heading and background.
+std::string inline_svg(const Chart& chart, const ChartForm& form);
+
+/// The chart as an SVG file with heading, notes, background, and colours for light and dark mode.
+std::string standalone_svg(const Chart& chart, const ChartForm& form);
+
+/// Every colour of the drawings, by purpose. The hues are those of Okabe and Ito (2008), which remain
+/// distinct under the common kinds of colour blindness; markers, dashes and hatching repeat the distinction
+/// without colour.
+enum class Colour {
+  kInk,
+  kMuted,
+  kGrid,
+  kAxis,
+  kSurface,
+  kShade,
+  kBlue,
+  kVermillion,
+  kGreen,
+  kPurple,
+  kOrange,
+  kSky,
+  kGrey,
+  kOnBlue,
+  kOnBright,
+  kNone,
+};
+
+/// ` fill="#0072b2" class="f-blue"` and the like: presentation attributes hold the light colours, so that
+/// every SVG reader draws them, and a browser in dark mode overrides them through the class.
+std::string paint(Colour fill, Colour stroke = Colour::kNone);
+
+/// The style rules for dark mode, for a page as for a single drawing.
+std::string dark_mode_css();
+
+enum class Marker { kCircle, kSquare, kTriangle, kDiamond, kTriangleDown, kCross, kPlus, kNone };
+
+/// Colour, marker and dash of a curve.
+struct LineStyle {
+  Colour colour = Colour::kBlue;
+  Marker marker = Marker::kCircle;
+  /// stroke-dasharray; empty: solid.
+  std::string dash;
+  bool hollow = false;
+  double width = 2.25;
+};
+
+inline constexpr size_t kHueCount = 7;
+
+/// A style by its place among the hues, markers and dashes (0: solid), each of which is used in turn.
+LineStyle line_style(size_t hue, size_t marker, size_t dash);
+
+struct Point {
+  double x = 0;
+  double y = 0;
+};
+
+struct Box {
+  double x = 0;
+  double y = 0;
+  double width = 0;
+  double height = 0;
+  double right() const { return x + width; }
+  double bottom() const { return y + height; }
+};
+
+enum class Anchor { kStart, kMiddle, kEnd };
+
+struct TextLook {
+  Colour colour = Colour::kInk;
+  Anchor anchor = Anchor::kStart;
+  double size = kTextSize;
+  bool bold = false;
+};
+
+/// The marks of one drawing as SVG elements. Later marks lie above earlier ones. All foreign text is escaped
+/// here.
+class Canvas {
+ public:
+  /// `id` is the prefix of every id in the drawing, so that one page can hold several drawings.
+  explicit Canvas(std::string id) : id_(std::move(id)) {}
+
+  void line(Point from, Point to, Colour colour, double width = 1, std::string_view dash = "");
+  /// A line through the points; nothing for fewer than two.
+  void polyline(const std::vector<Point>& points, const LineStyle& style);
+  void polygon(const std::vector<Point>& points, Colour fill, double opacity = 1);
+  void rect(const Box& box, Colour fill, double opacity = 1, double radius = 0,
+            std::string_view tooltip = "");
+  /// Stripes over a box in the colour of the surface, like slashes (`rising`) or like backslashes.
+  void hatch(const Box& box, bool rising);
+  void marker(Point at, const LineStyle& style, double size = 4.5, std::string_view tooltip = "");
+  /// `y` is the base line.
+  void text(Point at, std::string_view text, const TextLook& look = {});
+  /// Text in lines of at most `width` (lines_of()); `at` is of the first. Returns their height.
+  double paragraph(Point at, std::string_view text, double width, const TextLook& look = {});
+  /// A range from `low_y` up to `high_y` (which is the smaller one) with a cap on both ends, or an arrow on
+  /// an end that reaches further than is drawn.
+  void whisker(double x, double low_y, double high_y, Colour colour, bool low_goes_on = false,
+               bool high_goes_on = false);
+
+  /// The marks, preceded by the definitions that they refer to.
+  std::string markup() const;
+
+ private:
+  std::string id_;
+  std::string marks_;
+  bool rising_ = false;
+  bool falling_ = false;
+};
 
 struct Tick {
   double value = 0;

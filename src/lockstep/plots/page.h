@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "lockstep/plots/chart.h"
+#include "lockstep/plots/frame.h"
 #include "lockstep/results/tables/document.h"
 
 namespace lockstep::plots {

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lockstep/results/tables/numbers.h"
+#include "lockstep/results/tables/document.h"
 
 namespace lockstep::plots {
 

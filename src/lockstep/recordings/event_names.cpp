@@ -1,10 +1,10 @@
-#include "lockstep/recordings/event_names.h"
-
 #include <algorithm>
 #include <array>
 #include <set>
 #include <unordered_map>
 #include <utility>
+
+#include "lockstep/recordings/kineto_trace.h"
 
 namespace lockstep::recordings {
 namespace {

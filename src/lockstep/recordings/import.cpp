@@ -7,25 +7,91 @@
 #include <set>
 #include <span>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/units.h"
-#include "lockstep/measure/steady_state.h"
-#include "lockstep/recordings/job_files.h"
+#include "lockstep/measure/interval.h"
+#include "lockstep/measure/stopping.h"
 #include "lockstep/recordings/kineto_trace.h"
-#include "lockstep/recordings/together.h"
-#include "lockstep/recordings/window.h"
+#include "lockstep/recordings/rank_steps.h"
+#include "lockstep/recordings/recording.h"
 #include "lockstep/results/record/baseline.h"
+#include "lockstep/results/record/recorded.h"
 #include "lockstep/results/record/resources.h"
-#include "lockstep/results/record/summarize.h"
 
 namespace lockstep::recordings {
 namespace {
 
 using results::Recorded;
+
+/// Steps before the window in which the recorder tries the profiler and starts it.
+constexpr int64_t kBefore = 3;
+/// Steps after it in which the recorder stops the profiler.
+constexpr int64_t kAfter = 1;
+
+/// Times of the steps whose index `counts`.
+template <typename Counts>
+std::vector<double> steps_where(const RankFile& file, Counts counts) {
+  std::vector<double> step_s;
+  for (size_t i = 1; i < file.step_end_s.size(); ++i) {
+    if (counts(static_cast<int64_t>(i))) step_s.push_back(file.step_end_s[i] - file.step_end_s[i - 1]);
+  }
+  return step_s;
+}
+
+/// Times of the steps of one rank outside of the profiler's window, each from the end of the one before it,
+/// without those in which the profiler started and stopped.
+std::vector<double> steps_outside(const RankFile& file) {
+  return steps_where(file, [&](int64_t at) {
+    return file.window.empty() || at < file.window[0] - kBefore || at > file.window[1] + kAfter;
+  });
+}
+
+/// Their number before the window, and how many are left out there.
+std::pair<int, int> steps_left_out(const RankFile& file) {
+  if (file.window.empty()) return {0, 0};
+  // The first step is not timed.
+  const int64_t first = std::max<int64_t>(1, file.window[0] - kBefore);
+  return {static_cast<int>(first - 1), static_cast<int>(file.window[1] + kAfter + 1 - first)};
+}
+
+/// Likewise of those inside.
+std::vector<double> steps_inside(const RankFile& file) {
+  return steps_where(
+      file, [&](int64_t at) { return !file.window.empty() && at >= file.window[0] && at < file.window[1]; });
+}
+
+/// The longest of the ranks' steps of the same place; all ranks have as many.
+std::vector<double> longest_steps(const std::vector<std::vector<double>>& ranks) {
+  std::vector<double> longest_s = ranks.front();
+  for (const auto& rank : ranks) {
+    for (size_t i = 0; i < longest_s.size(); ++i) longest_s[i] = std::max(longest_s[i], rank[i]);
+  }
+  return longest_s;
+}
+
+/// Sets the window's cost: the median step in it over that outside, with its interval. Nothing without steps.
+void assign_window_cost(results::Recorded& recorded, const std::vector<double>& inside_s,
+                        const std::vector<double>& outside_s) {
+  if (inside_s.empty() || outside_s.empty()) return;
+  const measure::Estimate inside = measure::quantile_estimate(inside_s, 0.5);
+  const measure::Estimate outside = measure::quantile_estimate(outside_s, 0.5);
+  if (!(outside.value > 0)) return;
+  recorded.window_cost = inside.value / outside.value;
+  recorded.window_cost_interval = results::Interval{.missing = "not enough data"};
+  if (!inside.interval || !outside.interval) return;
+  const auto found =
+      measure::ratio_interval({inside.value, inside.interval->lower, inside.interval->upper},
+                              {outside.value, outside.interval->lower, outside.interval->upper});
+  if (found)
+    recorded.window_cost_interval =
+        results::Interval{.low = found->lower, .high = found->upper, .missing = {}};
+}
 
 constexpr const char* kFinished = "finished";
 /// Smaller changes of the step behind the window leave its phases as they are.
@@ -84,8 +150,9 @@ class Importer {
         members_, [](const Member& member) { return member.file && member.file->step_end_s.size() > 1; });
     if (placed_.empty() && !timed)
       throw Error("none of these files has a trace", notes_.empty() ? "" : notes_.front());
-    fill_ends();
     number_steps();
+    put_ranks_together();
+    fill_ends();
     fill_setup();
     explain();
     fill_facts();
@@ -151,6 +218,13 @@ class Importer {
     for (PlacedSteps& each : placed_) {
       for (RankStep& step : each.steps.steps) step.number = step.index;
     }
+  }
+
+  void put_ranks_together() {
+    if (placed_.empty()) return;
+    JobSteps job = put_together(placed_);
+    stamps_ = std::move(job.stamps);
+    recorded_ = std::move(job);
   }
 
   /// Finds out which rank a trace is of.
@@ -317,21 +391,15 @@ class Importer {
       }
       return;
     }
-    JobSteps job = put_together(placed_);
-    recorded_.irregular_steps = job.irregular;
-    recorded_.collectives = std::move(job.collectives);
-    recorded_.work = std::move(job.work);
-    recorded_.input_elements = std::move(job.input_elements);
-    recorded_.groups = std::move(job.groups);
-    recorded_.steps = static_cast<int>(job.ranks.front().steps.size());
-    for (std::string& each : job.notes) note(std::move(each));
+    recorded_.steps = static_cast<int>(stamps_.front().steps.size());
+    std::ranges::move(std::exchange(recorded_.notes, {}), std::back_inserter(notes_));
     const auto present = recorded_.ranks.size();
     if (present < static_cast<size_t>(world_)) {
       note(fmt::format(
           "{} of {} ranks have a trace ({}): how long they wait for the others is part of transfer.", present,
           world_, listed(recorded_.ranks)));
     }
-    run_.breakdown = measure::break_down(job.ranks, static_cast<size_t>(world_));
+    run_.breakdown = measure::break_down(stamps_, static_cast<size_t>(world_));
     check_sums(*run_.breakdown, recorded_.work, world_);
     for (size_t i = 0; i < present; ++i) {
       const RankFile* file = file_of(recorded_.ranks[i]);
@@ -339,7 +407,6 @@ class Importer {
     }
     if (run_.breakdown->straggler)
       run_.breakdown->straggler = recorded_.ranks[static_cast<size_t>(*run_.breakdown->straggler)];
-    stamps_ = std::move(job.ranks);
     for (size_t i = 0; i < present; ++i) stamps_[i].kernels = std::move(events_[recorded_.ranks[i]]);
   }
 
@@ -510,6 +577,43 @@ class Importer {
 
 results::RunRecord import_job(const ImportOptions& options) {
   return Importer(options).import();
+}
+
+void add_alone(results::RunRecord& record, const results::RunRecord& alone) {
+  const auto one = std::ranges::find_if(
+      alone.runs, [](const results::Run& run) { return run.ranks == 1 && run.finished(); });
+  if (one == alone.runs.end())
+    throw ConfigError("--alone has no run of one rank",
+                      "Give a trace, a recording or a result of the same script on one rank.");
+  results::Run& run = record.runs.front();
+  if (one->batch_is_known() != run.batch_is_known())
+    throw ConfigError(
+        fmt::format("how many samples {} trains in a step is not known, and the other's rate counts samples",
+                    run.batch_is_known() ? "--alone" : "a rank of the job"),
+        "--samples-per-step N says it for traces; a result says it if it was imported with that flag.");
+  results::Run baseline = *one;
+  const double of_one = one->images_per_rank_step(), of_rank = run.images_per_rank_step();
+  // Epochs of other lengths end with smaller batches.
+  const auto same = [&](double samples) { return std::abs(of_one - samples) < 0.1 * of_one; };
+  static_cast<results::Setup&>(baseline) = run;
+  baseline.ranks = baseline.hosts = 1;
+  baseline.strategy = results::kSingle;
+  baseline.backend.clear();
+  if (!run.batch_is_known()) {
+    // Steps of a rank are compared with steps of the one.
+  } else if (same(of_rank * run.ranks) && run.ranks > 1) {
+    // The job's whole batch on one rank: strong scaling.
+    run.global_batch = baseline.global_batch = one->batch_per_rank * one->accumulate;
+    baseline.batch_per_rank = one->batch_per_rank;
+    baseline.accumulate = one->accumulate;
+  } else if (!same(of_rank)) {
+    throw ConfigError(
+        fmt::format("--alone trains {:.4g} samples in a step, and a rank of the job {:.4g}", of_one, of_rank),
+        "Record one rank with the same batch per rank, or with the whole batch of the job.");
+  }
+  record.runs.insert(record.runs.begin(), std::move(baseline));
+  results::assign_baselines(record);
+  results::assign_factors(record);
 }
 
 }  // namespace lockstep::recordings

@@ -3,25 +3,99 @@
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/json_node.h"
 #include "lockstep/base/plain_text.h"
-#include "lockstep/recordings/event_names.h"
 #include "lockstep/recordings/kineto_trace.h"
-#include "lockstep/recordings/trace_metadata.h"
 #include "lockstep/recordings/trace_text.h"
 
 namespace lockstep::recordings {
 namespace {
 
 using nlohmann::json;
+
+/// Builds one value of the metadata.
+class ValueBuilder {
+ public:
+  void begin() {
+    root_ = nullptr;
+    open_.clear();
+    size_ = 0;
+  }
+  const nlohmann::json& value() const { return root_; }
+  /// False once the value is larger than any metadata.
+  bool add(nlohmann::json value, bool container) {
+    if (++size_ > kMost) return false;
+    nlohmann::json* place = &root_;
+    if (!open_.empty()) {
+      nlohmann::json& parent = *open_.back();
+      place = parent.is_array() ? &parent.emplace_back() : &parent[key_];
+    }
+    *place = std::move(value);
+    if (container) open_.push_back(place);
+    return true;
+  }
+  void key(const std::string& key) { key_ = key; }
+  /// Whether the value is complete.
+  bool close() {
+    open_.pop_back();
+    return open_.empty();
+  }
+
+ private:
+  /// Metadata with more values are not PyTorch's.
+  static constexpr size_t kMost = 1'000'000;
+
+  nlohmann::json root_;
+  std::vector<nlohmann::json*> open_;
+  std::string key_;
+  size_t size_ = 0;
+};
+
+/// Reads the traces' distributedInfo and deviceProperties. Throw Error that names the file and the key of a
+/// value that cannot be.
+void read_distributed(const nlohmann::json& value, KinetoTrace& trace) {
+  if (!value.is_object()) return;
+  const JsonNode node(value, trace.file);
+  if (!node["rank"].missing()) trace.rank = static_cast<int>(node["rank"].whole(0, kMostRanks));
+  if (!node["world_size"].missing()) trace.world = static_cast<int>(node["world_size"].whole(1, kMostRanks));
+  if (trace.rank && trace.world && *trace.rank >= *trace.world)
+    node["rank"].refuse("a rank below world_size");
+  trace.backend = node["backend"].text_or("");
+  const auto groups = value.find("pg_config");
+  if (groups == value.end() || !groups->is_array()) return;
+  // A file may repeat the key.
+  trace.groups.clear();
+  for (const JsonNode& each : node["pg_config"].elements()) {
+    ProcessGroup group{each["pg_name"].text_or(""), {}};
+    if (const JsonNode ranks = each["ranks"]; !ranks.missing()) {
+      const nlohmann::json& listed = (*groups)[trace.groups.size()]["ranks"];
+      if (listed.is_string()) {
+        group.ranks = ranks_in_text(listed.get_ref<const std::string&>());
+      } else {
+        for (const JsonNode& rank : ranks.elements())
+          group.ranks.push_back(static_cast<int>(rank.whole(0, kMostRanks)));
+      }
+    }
+    trace.groups.push_back(std::move(group));
+  }
+}
+
+void read_devices(const nlohmann::json& value, KinetoTrace& trace) {
+  if (!value.is_array()) return;
+  const std::vector<JsonNode> devices = JsonNode(value, trace.file).elements();
+  if (!devices.empty()) trace.gpu = devices.front()["name"].text_or("");
+}
 
 constexpr const char* kAdvice = "Give a trace that torch.profiler's export_chrome_trace() wrote.";
 /// Times beyond these are none; nanoseconds still fit 64 bits.

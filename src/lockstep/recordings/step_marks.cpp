@@ -1,5 +1,3 @@
-#include "lockstep/recordings/step_marks.h"
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -8,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/recordings/collectives.h"
+#include "lockstep/recordings/rank_steps.h"
 
 namespace lockstep::recordings {
 namespace {

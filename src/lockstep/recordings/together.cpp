@@ -1,5 +1,3 @@
-#include "lockstep/recordings/together.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -8,7 +6,8 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/recordings/event_names.h"
+#include "lockstep/recordings/kineto_trace.h"
+#include "lockstep/recordings/rank_steps.h"
 
 namespace lockstep::recordings {
 namespace {
@@ -164,7 +163,7 @@ class Together {
   explicit Together(std::vector<PlacedSteps> ranks) : ranks_(std::move(ranks)) {}
 
   JobSteps put() {
-    job_.irregular = align(ranks_);
+    job_.irregular_steps = align(ranks_);
     job_.groups = groups_of(ranks_);
     for (PlacedSteps& rank : ranks_) {
       for (RankStep& step : rank.steps.steps) {
@@ -205,7 +204,7 @@ class Together {
           "Steps or ranks differ in their collectives: waiting for other ranks is part of transfer.");
       return;
     }
-    job_.irregular += static_cast<int>(regular.size()) - static_cast<int>(kept);
+    job_.irregular_steps += static_cast<int>(regular.size()) - static_cast<int>(kept);
     for (PlacedSteps& rank : ranks_) {
       size_t index = 0;
       std::erase_if(rank.steps.steps, [&](const RankStep&) { return !regular[index++]; });
@@ -228,7 +227,7 @@ class Together {
   void compare_clocks() {
     bool assumed = false;
     for (PlacedSteps& rank : ranks_) {
-      measure::RankStamps& stamps = job_.ranks.emplace_back();
+      measure::RankStamps& stamps = job_.stamps.emplace_back();
       if (&rank == &ranks_.front()) continue;
       const std::string& host = ranks_.front().host;
       const bool known = !host.empty() && !rank.host.empty();
@@ -268,7 +267,7 @@ class Together {
           step.stamps.collectives.push_back({each.bytes, each.issued_s, each.ended_s, each.lane});
         elements.push_back(step.input_elements);
         work.add(step.work);
-        job_.ranks[rank].steps.push_back(std::move(step.stamps));
+        job_.stamps[rank].steps.push_back(std::move(step.stamps));
       }
     }
   }

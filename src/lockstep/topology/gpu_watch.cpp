@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "lockstep/base/clock.h"
-#include "lockstep/topology/visible_gpus.h"
+#include "lockstep/topology/device_map.h"
 
 namespace lockstep::topology {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lockstep/base/plain_text.h"
-#include "lockstep/topology/machine.h"
+#include "lockstep/topology/system.h"
 
 namespace lockstep::topology {
 

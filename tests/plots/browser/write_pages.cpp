@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "lockstep/base/file.h"
-#include "lockstep/plots/chart.h"
+#include "lockstep/plots/frame.h"
 #include "lockstep/plots/page.h"
 
 #include "plots/sample_records.h"

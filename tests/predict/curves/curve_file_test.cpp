@@ -1,10 +1,9 @@
-#include "lockstep/predict/curves/curve_file.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/predict/curves/curve_model.h"
 
 namespace lockstep::predict {
 namespace {

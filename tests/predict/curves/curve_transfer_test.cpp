@@ -1,11 +1,8 @@
-#include "lockstep/predict/curves/curve_transfer.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/predict/curves/curve_file.h"
-#include "lockstep/predict/curves/judge.h"
-#include "lockstep/predict/jobs/table_file.h"
+#include "lockstep/predict/curves/curve_model.h"
+#include "lockstep/predict/jobs/collective_table.h"
 
 namespace lockstep::predict {
 namespace {

@@ -1,7 +1,7 @@
-#include "lockstep/predict/curves/judge.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "lockstep/predict/curves/curve_model.h"
 
 namespace lockstep::predict {
 namespace {

@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/predict/jobs/own_costs.h"
 
 #include "predict/jobs/sample_job.h"
 

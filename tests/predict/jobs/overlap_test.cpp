@@ -1,9 +1,7 @@
-#include "lockstep/predict/jobs/overlap.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/predict/jobs/job_step.h"
+#include "lockstep/predict/jobs/job_model.h"
 
 namespace lockstep::predict {
 namespace {

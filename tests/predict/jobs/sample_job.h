@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/predict/jobs/what_if.h"
+#include "lockstep/predict/jobs/job_model.h"
 #include "lockstep/results/record/run_record.h"
 
 #include "results/sample_runs.h"

@@ -1,11 +1,10 @@
-#include "lockstep/predict/jobs/simulate.h"
-
 #include <cmath>
 #include <random>
 
 #include <gtest/gtest.h>
 
-#include "lockstep/measure/percentiles.h"
+#include "lockstep/measure/series.h"
+#include "lockstep/predict/jobs/job_model.h"
 
 #include "predict/jobs/sample_job.h"
 

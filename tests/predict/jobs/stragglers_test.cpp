@@ -1,10 +1,9 @@
-#include "lockstep/predict/jobs/stragglers.h"
-
 #include <cmath>
 
 #include <gtest/gtest.h>
 
-#include "lockstep/measure/distributions.h"
+#include "lockstep/measure/series.h"
+#include "lockstep/predict/jobs/job_profile.h"
 
 #include "predict/jobs/sample_job.h"
 

@@ -1,11 +1,10 @@
-#include "lockstep/predict/jobs/table_file.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/collectives/record.h"
+#include "lockstep/predict/jobs/collective_table.h"
 
 #include "scratch_folder.h"
 

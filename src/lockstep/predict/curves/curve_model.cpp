@@ -3,10 +3,21 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <string_view>
 #include <vector>
 
-namespace lockstep::predict {
+#include <fmt/format.h>
 
+#include "lockstep/base/csv_table.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/number_range.h"
+#include "lockstep/measure/series.h"
+#include "lockstep/predict/jobs/job_model.h"
+
+namespace lockstep::predict {
 const CurvePrior kCurvePrior{.doubling = 0.405,
                              .ring = 0.366,
                              .several_gpus = 0.184,
@@ -23,7 +34,6 @@ const CurvePrior kCurvePrior{.doubling = 0.405,
                              .node_size_deviation = 2.5,
                              .combined = true,
                              .widening = {{{1, 0.922}, {2.44, 1.29}, {1.25, 0.92}, {3.33, 0.685}}}};
-
 namespace {
 
 /// Sizes of overhead that are tried, evenly within so many standard deviations, and shares of hidden
@@ -127,6 +137,68 @@ std::vector<double> deviations(int count) {
   return values;
 }
 
+constexpr double kBucketBytes = 25 << 20;
+constexpr double kForwardShare = 1.0 / 3;
+/// Computing is at least this share of the smallest count's step, however dear the table's collectives are.
+constexpr double kLeastComputing = 0.05;
+
+struct Communication {
+  double exposed_s = 0, hidden_s = 0;
+};
+
+Communication communication(const CollectiveTable& table, const CurvePoint& point, double bytes,
+                            double computing_s) {
+  if (point.gpus == 1) return {};
+  const int buckets = static_cast<int>(std::ceil(bytes / kBucketBytes));
+  // A network alone joins all GPUs of a curve.
+  const int hosts = table.has_points() ? point.nodes : point.gpus;
+  const Placement placement{point.gpus, (point.gpus + hosts - 1) / hosts};
+  const double cost_s = table.time(CollectiveKind::kAllReduce, placement, bytes / buckets).total_s();
+  std::vector<QueuedCollective> queue;
+  for (int bucket = 1; bucket <= buckets; ++bucket) {
+    const double share = kForwardShare + (1 - kForwardShare) * bucket / buckets;
+    queue.push_back({.ready_s = share * computing_s, .cost_s = cost_s});
+  }
+  const OverlapEnd end = overlap(queue, computing_s, {});
+  const double exposed_s = end.communicated_s() - end.computed_s;
+  return {exposed_s, buckets * cost_s - exposed_s};
+}
+
+constexpr const char* kColumnsAdvice = "data/published/README.md describes the columns.";
+
+/// Columns whose values are the same along a curve of a table without a column `curve`.
+constexpr std::string_view kJobColumns[] = {
+    "model",           "batch_per_gpu", "hardware", "network",    "precision", "system", "strategy",
+    "variable_update", "input",         "compiled", "image_size", "bucket_mb", "setup"};
+
+std::string curve_name(const CsvTable& table) {
+  if (table.has("curve")) return table.text("curve");
+  std::string name;
+  for (const std::string_view column : kJobColumns) {
+    const std::string value = table.text(column);
+    // "1M/2R" states the count; other setups ("no ddp") are jobs of their own.
+    if (value.empty() || (column == "setup" && value.find("M/") != std::string::npos)) continue;
+    name += (name.empty() ? "" : " ") + value;
+  }
+  return name.empty() ? "curve" : name;
+}
+
+/// Images per second of the whole job; from seconds where the table has no rate. Nothing: not published.
+std::optional<double> rate_of(const CsvTable& table, int gpus) {
+  for (const char* column : {"images_per_s", "overall_images_per_s"})
+    if (table.has(column)) return table.number(column);
+  if (table.has("train_s_per_5120_images")) {
+    double seconds = 0;
+    for (const char* part : {"train", "communication", "synchronisation"})
+      seconds += table.number(fmt::format("{}_s_per_5120_images", part), {}).value_or(0);
+    if (seconds <= 0) table.refuse("there is no time");
+    return 5120 / seconds;
+  }
+  const std::optional<double> step_s = table.number(table.first_of({"p50_s", "p75_s", "images_per_s"}));
+  const double batch = table.number("batch_per_gpu").value_or(1);
+  return step_s ? std::optional(gpus * batch / *step_s) : std::nullopt;
+}
+
 }  // namespace
 
 KnownCounts known_counts(std::span<const CurvePoint> known, const CurvePoint& at) {
@@ -200,6 +272,103 @@ Forecast forecast(const Curve& curve, std::span<const CurvePoint> known, const C
   const auto& [below, above] = prior.widening[static_cast<size_t>(counts)];
   return {middle, middle * std::pow(std::min(1.0, low / middle), below),
           middle * std::pow(std::max(1.0, high / middle), above)};
+}
+
+std::vector<CurvePrediction> predict_curves(std::span<const Curve> curves, std::optional<int> known_up_to,
+                                            const CurvePrior& prior) {
+  std::vector<CurvePrediction> predictions;
+  for (const Curve& curve : curves) {
+    const int limit = known_up_to.value_or(curve.points.back().gpus / 2);
+    const auto beyond = std::ranges::find_if(
+        curve.points.begin() + 1, curve.points.end(), [limit](int gpus) { return gpus > limit; },
+        &CurvePoint::gpus);
+    const std::span<const CurvePoint> known(curve.points.begin(), beyond);
+    for (const CurvePoint& point : std::span(beyond, curve.points.end())) {
+      predictions.push_back({.curve = curve.name,
+                             .gpus = point.gpus,
+                             .forecast = forecast(curve, known, point, prior),
+                             .measured = point.images_per_s,
+                             .known_gpus = known.back().gpus,
+                             .known = known_counts(known, point),
+                             .efficiency = curve.points.front().cost_s() / point.cost_s(),
+                             .strong = curve.is_strong(),
+                             .several_nodes = point.nodes > 1,
+                             .last_efficiency = point.gpus / known.back().cost_s(),
+                             .log2 = by_log2(known, point.gpus)});
+    }
+  }
+  return predictions;
+}
+
+ErrorSummary summarize_errors(std::span<const double> errors) {
+  return {.mean = std::accumulate(errors.begin(), errors.end(), 0.0) / static_cast<double>(errors.size()),
+          .median = measure::percentile(errors, 50),
+          .p90 = measure::percentile(errors, 90)};
+}
+
+bool add_transfer(Curve& curve, const CollectiveTable& table) {
+  const bool batches_are_known =
+      std::ranges::all_of(curve.points, [](const CurvePoint& point) { return point.batch_per_gpu > 0; });
+  if (curve.parameters <= 0 || !batches_are_known) return false;
+  const double bytes = curve.parameters * (curve.precision == "fp16 all-reduce" ? 2 : 4);
+  const CurvePoint& first = curve.points.front();
+  const double step_s = first.cost_s() * first.batch_per_gpu;
+  double computing_s = step_s;
+  // More computing hides more, by less than it is more.
+  for (int i = 0; i < 50; ++i)
+    computing_s = std::max(kLeastComputing * step_s,
+                           step_s - communication(table, first, bytes, computing_s).exposed_s);
+  for (CurvePoint& point : curve.points) {
+    const Communication found =
+        communication(table, point, bytes, computing_s * point.batch_per_gpu / first.batch_per_gpu);
+    point.transfer_s = found.exposed_s;
+    point.hidden_s = found.hidden_s;
+  }
+  return true;
+}
+
+std::vector<Curve> read_curves(const std::filesystem::path& path) {
+  CsvTable table(read_file(path), path.string(), kColumnsAdvice);
+  const std::string_view count_column = table.first_of({"gpus", "ranks", "workers"});
+  std::vector<Curve> curves;
+  std::map<std::string, size_t> places;
+  for (size_t row = 0; row < table.size(); ++row) {
+    table.select(row);
+    const std::string name = curve_name(table);
+    if (name.empty()) table.refuse("curve is empty");
+    const auto [place, is_new] = places.emplace(name, curves.size());
+    if (is_new)
+      curves.push_back({name,
+                        table.text("model"),
+                        table.text("precision"),
+                        table.text("source"),
+                        table.number("parameters").value_or(0),
+                        {}});
+    CurvePoint point{.gpus = table.count(count_column),
+                     .batch_per_gpu = table.number("batch_per_gpu").value_or(0)};
+    // "2M/16G" of a table without a column `nodes`.
+    const std::string setup = table.text("setup");
+    const auto machines = parse_whole(setup.substr(0, setup.find("M/")), {.least = 1, .most = 1e6});
+    point.nodes = table.count("nodes", static_cast<int>(machines.value_or(1)));
+    if (point.nodes > point.gpus) table.refuse(fmt::format("{} nodes for {} GPUs", point.nodes, point.gpus));
+    const std::optional<double> rate = rate_of(table, point.gpus);
+    if (!rate) continue;
+    point.images_per_s = *rate;
+    curves[place->second].points.push_back(point);
+  }
+  std::erase_if(curves, [](const Curve& curve) { return curve.points.empty(); });
+  for (Curve& curve : curves) {
+    std::map<int, std::vector<CurvePoint>> by_count;
+    for (const CurvePoint& point : curve.points) by_count[point.gpus].push_back(point);
+    curve.points.clear();
+    for (const auto& [gpus, repeated] : by_count) {
+      std::vector<double> rates;
+      for (const CurvePoint& point : repeated) rates.push_back(point.images_per_s);
+      curve.points.push_back(repeated.front());
+      curve.points.back().images_per_s = measure::percentile(rates, 50);
+    }
+  }
+  return curves;
 }
 
 }  // namespace lockstep::predict

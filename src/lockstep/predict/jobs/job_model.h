@@ -1,11 +1,11 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "lockstep/predict/jobs/job_profile.h"
-#include "lockstep/predict/jobs/job_step.h"
 
 namespace lockstep::predict {
 
@@ -132,5 +132,63 @@ inline constexpr int kMostKnee = 1 << 16;
 
 /// Efficiency that a job should have.
 inline constexpr double kGoodEfficiency = 0.9;
+
+struct SimulationOptions {
+  int steps = 100;
+  uint64_t seed = 1;
+  /// The last rank computes so many times as long.
+  double slow_rank = 1;
+  /// One link has this share of the others' bandwidth, which every collective waits for.
+  double thin_link = 1;
+  /// The last host is lost after so many steps, and the others go on without it.
+  std::optional<int> lost_host_after = {};
+};
+
+struct Simulation {
+  /// From the end of the slowest rank's last step to the end of its next.
+  std::vector<double> step_s;
+  double images_per_s = 0;
+  /// Share of a step by which it would be shorter if all ranks were as fast as one of them, mean over ranks;
+  /// 0 for ranks that do not wait for each other.
+  double waiting = 0;
+};
+
+/// Steps of all ranks, bucket by bucket: each rank draws its pace in every step (a host's part and its own),
+/// a collective begins when its last rank is ready and the one before has ended, and a rank's next step
+/// begins at the end of its own. The closed form of `model` has neither the carry from step to step nor ranks
+/// that differ. Takes memory for the ranks, and time for ranks x steps x buckets.
+Simulation simulate(const JobModel& model, const Scenario& scenario, const SimulationOptions& options);
+
+/// The same for steps that are given: `before`, and from options.lost_host_after on `after` with fewer ranks.
+/// Images are not counted.
+Simulation simulate_steps(const JobStep& before, const JobStep& after, bool coupled, const StepNoise& noise,
+                          const Placement& placement, const SimulationOptions& options);
+
+/// `scenario` with a change as on a command line: bandwidth=2x, bandwidth=25gbit, latency=0, latency=0.5x,
+/// bucket=10, strategy=sharded, wire=bf16, no-straggler, batch=64, batch=2x, compute=2x, ranks=8. Throws
+/// ConfigError for any other, for buckets of a strategy without them, and for a bandwidth where the present
+/// one is not known.
+Scenario changed(const JobModel& model, Scenario scenario, const std::string& change);
+
+struct ChangeEffect {
+  std::string change;
+  JobPrediction prediction;
+  /// Rate over the unchanged one, minus 1; low and high: the 90 % interval, in which what is uncertain
+  /// changes both rates alike, but for the model's misfit.
+  double gain = 0, low = 0, high = 0;
+  /// JobModel::knee at an efficiency of 90 %.
+  int knee = 0;
+};
+
+/// Effects of the changes, the largest gain first. The placement of `scenario` may leave a host partly empty,
+/// which ranks=8 then fills.
+std::vector<ChangeEffect> effects_of(const JobModel& model, const Scenario& scenario,
+                                     const std::vector<std::string>& changes);
+
+/// Changes worth a try for a job under the profile's strategy.
+std::vector<std::string> usual_changes(const JobProfile& profile);
+
+/// A link of "25gbit,20us" or "25gbit" (no latency). Throws ConfigError for any other text.
+Link parse_network(const std::string& text);
 
 }  // namespace lockstep::predict

@@ -1,18 +1,197 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "lockstep/predict/jobs/collective_table.h"
-#include "lockstep/predict/jobs/gradient_buckets.h"
-#include "lockstep/predict/jobs/known_values.h"
-#include "lockstep/predict/jobs/overlap.h"
-#include "lockstep/predict/jobs/stragglers.h"
-#include "lockstep/predict/jobs/strategy_shape.h"
 #include "lockstep/results/record/run_record.h"
 
 namespace lockstep::predict {
+
+/// What a strategy exchanges in a step, and when.
+struct StrategyShape {
+  /// Empty: nothing is exchanged.
+  std::optional<CollectiveKind> gradients = {};
+  /// Of parameters, after the update of each bucket, or all of them before forward.
+  std::optional<CollectiveKind> values = {};
+  bool fetches_before_forward = false;
+  /// Gradients are sent during backward.
+  bool overlaps = true;
+  /// Each bucket is updated when it arrives, while later ones travel.
+  bool updates_on_arrival = false;
+  /// Each rank updates its share of the parameters only.
+  bool divides_update = false;
+  /// Every tensor travels on its own.
+  bool per_tensor = false;
+  /// Ranks wait for each other in every step.
+  bool coupled = true;
+  /// Owners answer each rank by itself.
+  bool has_servers = false;
+  bool one_server = false;
+  /// One process copies to and from all devices (data_parallel).
+  bool one_process = false;
+  /// Whether it has --bucket-mb, and --wire.
+  bool has_buckets = true;
+  bool has_wire = true;
+};
+
+/// Shape of a strategy with options as on a command line ("--overlap off"), of which it ignores those of
+/// others; empty for a name that lockstep lacks, as a recorded training may have.
+std::optional<StrategyShape> strategy_shape(const std::string& strategy, const std::string& options);
+
+/// Bytes of a gradient on a strategy's wire relative to fp32, by those of the options `--wire` and
+/// `--exchange` that it has.
+double wire_share(const std::string& strategy, const std::string& options);
+
+/// An empirical distribution with a generalized Pareto tail above its 95 % quantile, by the tail's mean and
+/// variance (Hosking and Wallis 1987); the tail's shape is at most 0.4, and 0 (exponential) with few samples.
+class Spread {
+ public:
+  /// All values are 0.
+  Spread() = default;
+  /// Without samples likewise.
+  explicit Spread(std::vector<double> samples);
+
+  /// The value below which a share `p` lies, 0 < p < 1.
+  double quantile(double p) const;
+  /// The share of values below `x`.
+  double below(double x) const;
+  bool is_zero() const { return sorted_.empty(); }
+  /// The distribution of values `factor` times as large; the factor is not negative.
+  Spread times(double factor) const;
+
+ private:
+  std::vector<double> sorted_;
+  double threshold_ = 0;
+  double scale_ = 0;
+  double shape_ = 0;
+};
+
+/// What varies in a step's computation, as shares of it with mean 0: a rank's own part, and what all ranks of
+/// a host have in common.
+struct StepNoise {
+  Spread rank;
+  Spread host;
+};
+
+/// `count` equally probable values of the largest noise of a job's ranks: P(max <= x) = (E over a host's part
+/// h of G(x - h)^per_host)^hosts.
+std::vector<double> maxima(const StepNoise& noise, const Placement& placement, int count);
+
+/// A collective that follows the ones before it in one queue.
+struct QueuedCollective {
+  /// When its bytes are ready, in computing time from the begin of the step.
+  double ready_s = 0;
+  double cost_s = 0;
+  /// How late it begins while the rank computes, because its thread waits for a turn of the processor.
+  double late_s = 0;
+};
+
+/// What computing and communicating at the same time cost each other: a collective takes (1 + network) times
+/// as long while the rank computes (phi_n), computing takes (1 + compute) times as long while a collective
+/// runs (phi_c).
+struct OverlapLoss {
+  double compute = 0;
+  double network = 0;
+};
+
+/// Time in which a collective runs and ranks compute 1/stretch as fast.
+struct BusyTime {
+  double from_s = 0, until_s = 0, stretch = 1;
+
+  /// When `work_s` of computing that begins at `begin_s` is done.
+  double end_of(double begin_s, double work_s) const;
+  /// Computing that is done between two times.
+  double work_in(double begin_s, double end_s) const;
+};
+
+/// The busy time of a collective whose turn comes at `begin_s`, when the rank has `left_s` of computing left.
+BusyTime busy_time(const QueuedCollective& collective, double begin_s, double left_s,
+                   const OverlapLoss& loss);
+
+struct OverlapEnd {
+  /// The rank has computed all.
+  double computed_s = 0;
+  /// Ends of the collectives.
+  std::vector<double> ended_s;
+
+  double communicated_s() const { return ended_s.empty() ? 0 : ended_s.back(); }
+};
+
+/// Where `end_s` of computing and the queue end: c_k = max(r_k, f_(k-1)), f_k = c_k + A_k, with the losses
+/// above. `ready_s` ascend. Without overlap the queue begins when all is computed.
+OverlapEnd overlap(std::span<const QueuedCollective> queue, double end_s, const OverlapLoss& loss);
+
+/// A step of one rank at some number of ranks, without noise; seconds.
+struct JobStep {
+  /// Values that are fetched before forward, and a server's work for all ranks, below which no step lasts.
+  double fetch_s = 0;
+  double servers_s = 0;
+  /// Input, forward and backward.
+  double computing_s = 0;
+  double update_s = 0;
+  double other_s = 0;
+  /// Waiting and other time that no change but its own shortens.
+  double fixed_s = 0;
+  /// Of gradients.
+  std::vector<QueuedCollective> queue = {};
+  /// Of values, one per gradient collective, in the same queue behind all of them.
+  std::vector<double> gather_s = {};
+  OverlapLoss loss = {};
+  bool overlaps = true;
+  bool updates_on_arrival = false;
+};
+
+/// The step of a job whose slowest rank computes (1 + noise) times as long: fetch, what overlap() gives,
+/// update and the rest. A bucket's update begins when it has arrived and those before it are updated.
+double step_s(const JobStep& step, double noise);
+
+/// Gradients that are sent together.
+struct GradientBucket {
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  double bytes = 0;
+  /// Computing time from the begin of a step until they are final.
+  double ready_s = 0;
+  /// Bytes at its end that are of one tensor, which is final as a whole; 0: not known.
+  double tail_bytes = 0;
+};
+
+/// Where a strategy cuts gradients: c10d's Reducer (ddp) has a smaller cap for its first bucket, and closes
+/// each with the tensor that reaches the cap; others cut at the cap.
+struct BucketCaps {
+  double bytes = 0;
+  double first_bytes = bytes;
+  bool whole_tensors = false;
+};
+
+/// Caps of a strategy in bytes on the wire: `bucket_mb` counts fp32, of which `wire` is sent.
+BucketCaps bucket_caps(const std::string& strategy, double bucket_mb, double wire);
+
+/// Finds what of buckets that were cut by `caps` is of the tensor that closed them: all beyond the cap, and
+/// the largest tensor if it is larger than the cap.
+void find_tails(std::vector<GradientBucket>& buckets, const BucketCaps& caps, double largest_bytes);
+
+/// Cuts gradients into buckets by `caps`, each ready when the bytes of `buckets` until its end are: those of
+/// a bucket become ready evenly since the one before (the first: since `begin_s`), its tail at its end.
+std::vector<GradientBucket> cut_again(const std::vector<GradientBucket>& buckets, double begin_s,
+                                      const BucketCaps& caps);
+
+/// A value of something that depends on a number: time on the batch, slowdown on the ranks that share a host.
+struct KnownValue {
+  double at = 0;
+  double value = 0;
+};
+
+/// The value at `x`: linear between known ones (ascending in `at`, at least one) and beyond two or more of
+/// them, with the slope of the outermost, at least 0.
+double value_at(const std::vector<KnownValue>& known, double x);
+
+/// The time of a batch by those of known ones: as value_at(), from a single one with a tenth of it fixed; at
+/// least a tenth of the smallest one's.
+double time_of_batch(const std::vector<KnownValue>& known, double batch);
 
 /// A measured step beside its number of ranks.
 struct MeasuredStep {
@@ -99,5 +278,33 @@ inline bool is_usable(const results::Run& run) {
 /// the choice names none, with times that are no numbers, and with rows of unknown hosts.
 std::vector<JobProfile> read_profiles(const results::RunRecord& record, const std::string& name,
                                       const ProfileChoice& choice);
+
+/// Buckets of a breakdown as means over the ranks.
+std::vector<results::BucketTimes> mean_buckets(const results::Run& run);
+
+/// The kind of collective `index` of `count` in the breakdown of a run.
+CollectiveKind bucket_kind(const results::Run& run, const StrategyShape& shape, size_t index, size_t count);
+
+/// Processor time of a rank's communication over its time, at most 1: little where a link is slower than the
+/// cores that move the bytes. 1 where it is not known.
+double core_share_of(const results::Run& run);
+
+/// Costs of a run's own collectives.
+struct OwnCosts {
+  /// By kind and size: the time by which each, in one queue, was later than its ready time and the end of
+  /// those before (the recurrence of overlap() solved for the costs); those that ran at the same time, in
+  /// lanes, share it by their bytes. Equal sizes share their mean.
+  std::vector<CollectivePoint> points;
+  /// phi_n, and how late a round begins while the rank computes, where `points` leave them out.
+  double network_loss = 0, turn_s = 0;
+  /// Time of a step in which ranks compute and collectives that are late have not begun.
+  double late_s = 0;
+};
+
+/// Where no size is small enough to tell latency, costs are put onto a line through the assumed latency that
+/// keeps their sum: one that ranks delayed because they computed would make smaller ones look dear. Where the
+/// ranks fill the cores (`fills_cores`), which move the bytes as well, the times are those of the most
+/// probable link, phi_n and turn of the processor (docs/predicting.md).
+OwnCosts own_costs(const results::Run& run, const StrategyShape& shape, bool fills_cores);
 
 }  // namespace lockstep::predict

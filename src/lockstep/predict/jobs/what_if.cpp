@@ -1,5 +1,3 @@
-#include "lockstep/predict/jobs/what_if.h"
-
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -8,7 +6,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/number_range.h"
-#include "lockstep/measure/percentiles.h"
+#include "lockstep/measure/series.h"
+#include "lockstep/predict/jobs/job_model.h"
 
 namespace lockstep::predict {
 namespace {

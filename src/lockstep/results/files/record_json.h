@@ -28,4 +28,8 @@ RunRecord from_json(std::string_view text, std::string_view name);
 /// The same for a file, "-" for standard input. Throws Error also when it cannot be read.
 RunRecord read_record(const std::filesystem::path& path);
 
+/// A header row, then one row per run, without lists such as the samples; units in the names, empty fields
+/// for missing values, quoting as RFC 4180, lines end with "\n".
+std::string to_csv(const RunRecord& record);
+
 }  // namespace lockstep::results

@@ -8,9 +8,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/measure/interval.h"
-#include "lockstep/measure/steady_state.h"
+#include "lockstep/measure/stopping.h"
 #include "lockstep/results/record/baseline.h"
-#include "lockstep/results/record/summarize.h"
 
 namespace lockstep::results {
 namespace {

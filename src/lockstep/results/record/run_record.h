@@ -7,17 +7,16 @@
 #include <vector>
 
 #include "lockstep/base/fields.h"
-#include "lockstep/measure/percentiles.h"
+#include "lockstep/measure/series.h"
 #include "lockstep/measure/stopping.h"
-#include "lockstep/results/record/breakdown.h"
 #include "lockstep/results/record/recorded.h"
 #include "lockstep/results/record/replica_state.h"
 #include "lockstep/results/record/resources.h"
 #include "lockstep/results/record/setup.h"
 #include "lockstep/results/record/training_record.h"
 #include "lockstep/topology/gpu_use.h"
-#include "lockstep/topology/machine.h"
 #include "lockstep/topology/rank_gpus.h"
+#include "lockstep/topology/system.h"
 
 namespace lockstep::results {
 

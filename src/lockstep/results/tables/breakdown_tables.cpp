@@ -1,16 +1,25 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "lockstep/base/units.h"
-#include "lockstep/results/record/doubt.h"
-#include "lockstep/results/tables/causes.h"
+#include "lockstep/results/record/baseline.h"
+#include "lockstep/results/tables/document.h"
+#include "lockstep/results/tables/row_tables.h"
 #include "lockstep/results/tables/tables.h"
 
 namespace lockstep::results {
 namespace {
+
+using topology::GpuUse;
+using topology::Spread;
 
 struct Factor {
   const char* head;
@@ -110,6 +119,283 @@ Table buckets_table(const std::vector<const Run*>& rows) {
                               fixed_text(busbw, 2)};
       if (recorded) cells.emplace_back(kind);
       table.add_row(std::move(cells));
+    }
+  }
+  return table;
+}
+
+constexpr size_t kColumns = 70;
+constexpr size_t kMostRanks = 4;
+constexpr size_t kLead = 9;
+
+/// The first letter of its name; what is no phase has a dot.
+char mark_of(const Phase& phase) {
+  return phase.seconds == &PhaseTimes::other_s ? '.' : *phase.name;
+}
+
+/// Fills the columns of a stretch of time; at least one, unless it is shorter than a quarter of one.
+void draw(std::string& line, double begin_s, double end_s, double step_s, char mark) {
+  if (!((end_s - begin_s) / step_s * kColumns > 0.25)) return;
+  const auto column = [&](double seconds) {
+    const double place = std::round(std::clamp(seconds / step_s, 0.0, 1.0) * kColumns);
+    return std::min(static_cast<size_t>(place), kColumns - 1);
+  };
+  const size_t first = column(begin_s), last = std::max(first + 1, column(end_s));
+  std::fill(line.begin() + static_cast<std::ptrdiff_t>(first),
+            line.begin() + static_cast<std::ptrdiff_t>(std::min(last, kColumns)), mark);
+}
+
+std::string phases_line(const RankBreakdown& rank, double step_s) {
+  std::string line(kColumns, ' ');
+  double at_s = 0;
+  for (const Phase& phase : kPhases) {
+    const double seconds = rank.mean.*phase.seconds;
+    draw(line, at_s, at_s + seconds, step_s, mark_of(phase));
+    at_s += std::max(0.0, seconds);
+  }
+  return line;
+}
+
+std::string buckets_line(const RankBreakdown& rank, double step_s) {
+  std::string line(kColumns, ' ');
+  for (size_t i = 0; i < rank.buckets.size(); ++i) {
+    const BucketTimes& bucket = rank.buckets[i];
+    const double arrived_s = std::max(bucket.started_s, bucket.all_arrived_s);
+    draw(line, bucket.started_s, arrived_s, step_s, '-');
+    draw(line, arrived_s, bucket.ended_s, step_s, static_cast<char>('0' + (i + 1) % 10));
+  }
+  return line;
+}
+
+/// The first ranks, and the straggler in place of the last of them.
+std::vector<size_t> shown_ranks(const Run& run) {
+  std::vector<size_t> places;
+  for (size_t place = 0; place < run.breakdown->ranks.size(); ++place) {
+    if (places.size() < kMostRanks) {
+      places.push_back(place);
+    } else if (run.is_straggler(place)) {
+      places.back() = place;
+    }
+  }
+  return places;
+}
+
+std::string line_of(const std::string& lead, std::string columns) {
+  columns.erase(columns.find_last_not_of(' ') + 1);
+  return fmt::format("{:<{}}{}\n", lead, kLead, columns);
+}
+
+struct MemoryPart {
+  const char* name;
+  ByteRange ReplicaMemory::*range;
+};
+
+constexpr std::array<MemoryPart, 5> kMemoryParts{{{"parameters", &ReplicaMemory::parameters},
+                                                  {"gradients", &ReplicaMemory::gradients},
+                                                  {"momenta", &ReplicaMemory::momenta},
+                                                  {"send buffers", &ReplicaMemory::buffers},
+                                                  {"together", &ReplicaMemory::total}}};
+
+/// "97.5 MiB", or "48.8 MiB to 97.5 MiB" where ranks differ.
+std::string range_text(const ByteRange& range) {
+  const std::string least = format_bytes(range.least);
+  const std::string most = format_bytes(range.most);
+  return least == most ? most : fmt::format("{} to {}", least, most);
+}
+
+/// "12345" faults of the rank that had the most; "-" in files from before they were counted.
+std::string page_faults_text(const Run& run) {
+  if (!run.resources || run.resources->page_faults.empty()) return kNoValue;
+  return fmt::format("{}", std::ranges::max(run.resources->page_faults));
+}
+
+/// A column for each part of a replica's memory, and one for page faults.
+Table memory_table(const std::vector<const Run*>& rows) {
+  std::vector<RunColumn> columns;
+  for (const MemoryPart& part : kMemoryParts) {
+    columns.push_back(
+        {part.name, [range = part.range](const Run& run) { return range_text((*run.memory).*range); }});
+  }
+  columns.push_back({"page faults", page_faults_text});
+  columns.back().column.expendable = true;
+  return run_table(rows, columns);
+}
+
+/// "negotiation" and "0.375 ms" for negotiation_s.
+std::pair<std::string, std::string> words_and_value(const OwnMeasure& measure) {
+  std::string words = measure.name;
+  const bool seconds = words.ends_with("_s");
+  if (seconds) words.resize(words.size() - 2);
+  std::ranges::replace(words, '_', ' ');
+  if (seconds) return {words, fmt::format("{:.3f} ms", 1000 * measure.value)};
+  const bool whole = measure.over == "in all" || measure.over == "most";
+  return {words, whole ? fmt::format("{:.0f}", measure.value) : fmt::format("{:.2f}", measure.value)};
+}
+
+/// A row for each measure; the first one of a run names the run.
+Table measures_table(const std::vector<const Run*>& rows) {
+  Table table{.columns = {"ranks", {"strategy", kText}, {"measured", kText}, "value", {"", kText}}};
+  for (const Run* run : rows) {
+    for (const OwnMeasure& measure : run->own_measures) {
+      const bool first = &measure == &run->own_measures.front();
+      const auto [words, value] = words_and_value(measure);
+      table.add_row({first ? fmt::format("{}", run->ranks) : "", first ? strategy_text(*run) : "", words,
+                     value, measure.over});
+    }
+  }
+  return table;
+}
+
+/// " (x 1.08 against 25 [1.05, 1.11])"; empty if the default was the fastest.
+std::string gain_text(const BucketTuning& tuning) {
+  if (!tuning.speedup) return "";
+  const std::string interval =
+      tuning.speedup_low && tuning.speedup_high
+          ? fmt::format(" [{:.2f}, {:.2f}]", *tuning.speedup_low, *tuning.speedup_high)
+          : "";
+  return fmt::format(" (x {:.2f} against {:g}{})", *tuning.speedup, tuning.default_mb, interval);
+}
+
+/// The choice, and how to repeat it without another search.
+std::string tuning_verdict(const BucketTuning& tuning) {
+  if (tuning.chosen_mb == tuning.default_mb) {
+    return fmt::format("--bucket-mb {:g} stays: {}{}", tuning.chosen_mb, tuning.reason, gain_text(tuning));
+  }
+  return fmt::format("--bucket-mb {:g}{}; use it next time with --bucket-mb {:g}", tuning.chosen_mb,
+                     gain_text(tuning), tuning.chosen_mb);
+}
+
+/// A line of epochs; head and lines have the same widths, because they are printed as they come.
+std::string epochs_text(const std::array<std::string, 8>& cells, bool evaluated) {
+  constexpr std::array kWidths{5, 10, 12, 11, 12, 11, 12, 13};
+  std::string text;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const bool of_evaluation = i == 5 || i == 6;
+    if (evaluated || !of_evaluation) text += fmt::format("{:>{}}", cells[i], kWidths[i]);
+  }
+  return text + '\n';
+}
+
+/// Extremes of all GPUs of a row, around the median of their medians.
+std::optional<Spread> over_gpus(const std::vector<GpuUse>& gpus, std::optional<Spread> GpuUse::*member) {
+  std::optional<Spread> all;
+  std::vector<double> medians;
+  for (const GpuUse& gpu : gpus) {
+    const std::optional<Spread>& own = gpu.*member;
+    if (!own) continue;
+    medians.push_back(own->median);
+    if (!all) all = own;
+    all->least = std::min(all->least, own->least);
+    all->most = std::max(all->most, own->most);
+  }
+  if (all) {
+    std::ranges::sort(medians);
+    all->median = medians[(medians.size() - 1) / 2];
+  }
+  return all;
+}
+
+/// Smallest of a limit that GPUs of one kind have in common.
+std::optional<double> least_limit(const std::vector<GpuUse>& gpus, std::optional<double> GpuUse::*member) {
+  std::optional<double> least;
+  for (const GpuUse& gpu : gpus) {
+    if (gpu.*member && (!least || *(gpu.*member) < *least)) least = gpu.*member;
+  }
+  return least;
+}
+
+/// "1755 (1410 to 1980) of 1980".
+std::string spread_text(const std::optional<Spread>& spread, const std::optional<double>& limit) {
+  if (!spread) return kNoValue;
+  std::string text = fmt::format("{:.0f}", spread->median);
+  const std::string least = fmt::format("{:.0f}", spread->least);
+  const std::string most = fmt::format("{:.0f}", spread->most);
+  if (least != most) text += fmt::format(" ({} to {})", least, most);
+  if (limit) text += fmt::format(" of {:.0f}", *limit);
+  return text;
+}
+
+/// "690 of 700".
+std::string power_text(const std::vector<GpuUse>& gpus) {
+  const std::optional<Spread> power = over_gpus(gpus, &GpuUse::power_w);
+  if (!power) return kNoValue;
+  return spread_text(Spread{power->median, power->median, power->median},
+                     least_limit(gpus, &GpuUse::power_limit_w));
+}
+
+/// "139.8".
+std::string gib_text(double bytes) {
+  return fmt::format("{:.1f}", bytes / static_cast<double>(kGiB));
+}
+
+/// "41.2 of 139.8": the most GiB of tensors that any rank held.
+std::string tensors_text(const Run& run) {
+  if (!run.resources || run.resources->peak_device_memory_bytes.empty()) return kNoValue;
+  const int64_t most = std::ranges::max(run.resources->peak_device_memory_bytes);
+  const std::optional<double> of = least_limit(run.gpu_use, &GpuUse::memory_bytes);
+  return gib_text(static_cast<double>(most)) + (of ? " of " + gib_text(*of) : "");
+}
+
+/// Share of samples with reduced clocks, on the GPU with the largest share.
+std::string most_slowed(const std::vector<GpuUse>& gpus) {
+  if (std::ranges::all_of(gpus, [](const GpuUse& gpu) { return gpu.samples == 0; })) return kNoValue;
+  const double most = std::ranges::max(gpus, {}, &GpuUse::slowed_share).slowed_share;
+  return most > 0 ? fmt::format("{:.0f} %", 100 * most) : "no";
+}
+
+Table gpu_table(const std::vector<const Run*>& rows) {
+  // Makes the cell of a spread beside the limit that the GPUs have in common.
+  const auto limited = [](std::optional<Spread> GpuUse::*spread, std::optional<double> GpuUse::*limit) {
+    return [=](const Run& run) {
+      return spread_text(over_gpus(run.gpu_use, spread), least_limit(run.gpu_use, limit));
+    };
+  };
+  return run_table(rows, {{"SM clock MHz", limited(&GpuUse::sm_clock_mhz, &GpuUse::max_sm_clock_mhz)},
+                          {"°C",
+                           [](const Run& run) {
+                             const std::optional<Spread> temperature =
+                                 over_gpus(run.gpu_use, &GpuUse::temperature_c);
+                             return temperature ? fixed_text(temperature->most, 0) : kNoValue;
+                           }},
+                          {"power W", [](const Run& run) { return power_text(run.gpu_use); }},
+                          {"busy",
+                           [](const Run& run) {
+                             const std::optional<Spread> busy = over_gpus(run.gpu_use, &GpuUse::kernel_share);
+                             return busy ? fmt::format("{:.0f} %", 100 * busy->median) : kNoValue;
+                           }},
+                          {"tensors GiB", tensors_text},
+                          {"slowed", [](const Run& run) { return most_slowed(run.gpu_use); }}});
+}
+
+/// "3 of 59 (2.14 ms)": how often, and the mean wait.
+std::string waits_text(int64_t waits, double seconds, const std::string& of) {
+  if (waits == 0) return "never";
+  return fmt::format("{}{} ({} ms)", waits, of,
+                     format_number(1000 * seconds / static_cast<double>(waits), 3));
+}
+
+/// A row for each queue; the first one of a run names the run.
+Table input_table(const std::vector<const Run*>& rows) {
+  Table table{.columns = {"ranks",
+                          {"strategy", kText},
+                          {"queue", kText},
+                          "depth",
+                          "empty",
+                          "full",
+                          "ms/batch",
+                          rows.front()->unit == "image" ? "images/s" : "samples/s",
+                          "GB/s"}};
+  for (const size_t back : {1, 2}) table.columns[table.columns.size() - back].expendable = true;
+  for (const Run* run : rows) {
+    for (const InputQueue& queue : run->input_queues) {
+      // Later queues of a run leave the name of the run empty, so that runs stand apart.
+      const bool first = &queue == &run->input_queues.front();
+      table.add_row({first ? fmt::format("{}", run->ranks) : "", first ? strategy_text(*run) : "", queue.name,
+                     fmt::format("{:.1f} of {}", queue.depth, queue.capacity),
+                     waits_text(queue.empty, queue.empty_s, fmt::format(" of {}", queue.batches)),
+                     waits_text(queue.full, queue.full_s, ""),
+                     queue.producer_s ? format_number(1000 * *queue.producer_s, 3) : kNoValue,
+                     format_number(queue.images_per_s, 4), format_number(queue.gb_per_s, 3)});
     }
   }
   return table;
@@ -219,6 +505,133 @@ Document factors_tables(const RunRecord& record) {
       record, has_factors, "Efficiency and its factors: {}, per cent",
       [](const std::vector<const Run*>& rows) { return factors_table(rows, ranks_and_strategy()); },
       factors_remarks());
+}
+
+Document timeline(const RunRecord& record) {
+  const auto has_buckets = [](const Run& run) {
+    return run.ranks > 1 && run.breakdown && run.breakdown->mean.step_s > 0 &&
+           !run.breakdown->ranks.empty() && !run.breakdown->ranks.front().buckets.empty();
+  };
+  const auto found = std::ranges::find_if(record.runs, has_buckets);
+  if (std::ranges::count_if(record.runs, has_buckets) != 1) return {};
+  const Breakdown& breakdown = *found->breakdown;
+  const double step_s = breakdown.mean.step_s;
+  std::string text;
+  const std::vector<size_t> shown = shown_ranks(*found);
+  for (const size_t place : shown) {
+    text +=
+        line_of(fmt::format("rank {}", found->rank_at(place)), phases_line(breakdown.ranks[place], step_s));
+    text += line_of("", buckets_line(breakdown.ranks[place], step_s));
+  }
+  const std::string middle = time_text(step_s / 2), end = time_text(step_s);
+  text += fmt::format("{:{}}0{:>{}}{:>{}}\n", "", kLead, middle, kColumns / 2 - 1, end, kColumns / 2);
+  Document document;
+  // A recorded script may be called as its strategy.
+  const std::string name =
+      found->model == found->strategy ? found->model : found->model + ", " + found->strategy;
+  document.add(Heading{fmt::format("A mean step: {} at {}", name, counted(found->ranks, "rank"))});
+  document.add(Preformatted{std::move(text)});
+  document.add(
+      Remark{"",
+             "i: input, f: forward, b: backward, w: waiting for other ranks, t: transfer, o: "
+             "optimizer. Below, each bucket: - until the last rank has it, its number until all do."});
+  if (shown.size() < breakdown.ranks.size())
+    document.add(Remark{"", fmt::format("{} of {} ranks are drawn.", shown.size(), breakdown.ranks.size())});
+  return document;
+}
+
+Document memory_tables(const RunRecord& record) {
+  return grouped_tables(
+      record, [](const Run& run) { return run.memory && run.breakdown; }, "Memory per rank: {}", memory_table,
+      {{"",
+        "What a replica keeps from step to step; activations and input come on top. page faults: of the "
+        "rank with the most, while the row ran; many per step mean that the allocator "
+        "returns memory which the next step asks for again."}});
+}
+
+Document measures_tables(const RunRecord& record) {
+  return grouped_tables(record, [](const Run& run) { return !run.own_measures.empty(); },
+                        "Measured by the strategies themselves: {}", measures_table,
+                        {{"", "Over all steps, warm-up included; per step: mean over ranks and steps."}});
+}
+
+Document tuning_remarks(const RunRecord& record) {
+  Document document;
+  for (const Run& run : record.runs) {
+    if (!run.tuning) continue;
+    std::string words = fmt::format("{} {} at {} ranks: {}.", run.model, run.strategy, run.ranks,
+                                    tuning_verdict(*run.tuning));
+    std::vector<std::string> tried;
+    for (const BucketCandidate& candidate : run.tuning->candidates) {
+      tried.push_back(fmt::format("{}: {}", candidate.bucket_mb, format_number(1000 * candidate.step_s, 4)));
+    }
+    if (!tried.empty()) words += fmt::format(" Tried, MiB and ms per step: {}.", fmt::join(tried, ", "));
+    document.add(Remark{"Tuned: ", words, document.empty()});
+  }
+  return document;
+}
+
+Document replica_checks_remark(const RunRecord& record) {
+  std::vector<std::string> compared, left_out;
+  int every = 0;
+  for (const Run& run : record.runs) {
+    if (!run.replica_checks) continue;
+    const ReplicaChecks& checks = *run.replica_checks;
+    every = checks.every;
+    if (checks.not_applicable.empty()) {
+      compared.push_back(
+          fmt::format("{} {} at {} ranks ({} times)", run.model, run.strategy, run.ranks, checks.checks));
+      continue;
+    }
+    const std::string reason = fmt::format("{} ({})", run.strategy, checks.not_applicable);
+    if (std::ranges::find(left_out, reason) == left_out.end()) left_out.push_back(reason);
+  }
+  if (compared.empty() && left_out.empty()) return {};
+  std::string text = fmt::format("compared bit for bit every {} steps, and equal: {}.", every,
+                                 compared.empty() ? "none" : fmt::format("{}", fmt::join(compared, ", ")));
+  if (!left_out.empty()) text += fmt::format(" Not compared: {}.", fmt::join(left_out, ", "));
+  return Remark{"Replicas: ", text, true};
+}
+
+std::string epochs_head(bool evaluated, const std::string& unit) {
+  return epochs_text({"epoch", "steps", "rate", "loss", "accuracy", "eval loss", "eval acc.", unit + "s/s"},
+                     evaluated);
+}
+
+std::string epoch_line(const EpochRecord& epoch, bool evaluated) {
+  return epochs_text(
+      {std::to_string(epoch.epoch), std::to_string(epoch.steps), format_number(epoch.learning_rate, 4, 1e-7),
+       std::isnan(epoch.loss) ? "nan" : fmt::format("{:.4f}", epoch.loss),
+       percent_text(epoch.training_accuracy, 2), fixed_text(epoch.evaluation_loss, 4),
+       percent_text(epoch.evaluation_accuracy, 2), fixed_text(epoch.images_per_s, 1)},
+      evaluated);
+}
+
+Document epochs_table(const TrainingRecord& training) {
+  const bool evaluated = std::ranges::any_of(
+      training.epochs, [](const EpochRecord& epoch) { return epoch.evaluation_loss.has_value(); });
+  std::string text = epochs_head(evaluated, training.unit);
+  for (const EpochRecord& epoch : training.epochs) text += epoch_line(epoch, evaluated);
+  return Preformatted{text};
+}
+
+Document gpu_tables(const RunRecord& record) {
+  return grouped_tables(
+      record, [](const Run& run) { return !run.gpu_use.empty(); }, "GPUs: {}", gpu_table,
+      {{"",
+        "What the driver told about ten times a second while the steps were measured, of the GPUs of all "
+        "ranks: the median (lowest to highest) of what is possible; the highest temperature. busy: share of "
+        "time in which a kernel ran. tensors: the most at a time, of all memory. slowed: in how many samples "
+        "something kept the clocks down, on the GPU with the most of them."}});
+}
+
+Document input_tables(const RunRecord& record) {
+  return grouped_tables(
+      record, [](const Run& run) { return !run.input_queues.empty(); }, "Input {1}: {0}", input_table,
+      {{"",
+        "depth: batches ready when one was wanted, mean. empty: how often none was, and the mean wait; of "
+        "'staged' that is the step's. full: how often a producer found no room. ms/batch: a producer's work. "
+        "Over all steps, warm-up included."}});
 }
 
 }  // namespace lockstep::results

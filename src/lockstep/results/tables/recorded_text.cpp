@@ -1,5 +1,3 @@
-#include "lockstep/results/tables/recorded_text.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -7,8 +5,7 @@
 
 #include "lockstep/base/units.h"
 #include "lockstep/results/record/baseline.h"
-#include "lockstep/results/tables/causes.h"
-#include "lockstep/results/tables/numbers.h"
+#include "lockstep/results/tables/document.h"
 #include "lockstep/results/tables/tables.h"
 
 namespace lockstep::results {

@@ -1,5 +1,3 @@
-#include "lockstep/results/tables/render.h"
-
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -9,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "lockstep/results/record/baseline.h"
-#include "lockstep/results/tables/recorded_text.h"
 #include "lockstep/results/tables/tables.h"
 
 namespace lockstep::results {

@@ -1,15 +1,16 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "lockstep/base/registry.h"
 #include "lockstep/results/record/run_record.h"
 #include "lockstep/results/tables/document.h"
-#include "lockstep/results/tables/labels.h"
 #include "lockstep/results/tables/row_tables.h"
 #include "lockstep/topology/system.h"
 
@@ -114,5 +115,119 @@ Document system_tables(const topology::System& system);
 /// Paths in the layout of `nvidia-smi topo -m`: a row and a column per device, beside the rows of GPUs the
 /// hardware threads and the NUMA node near them, where they are known.
 std::string path_matrix(const topology::DeviceMap& map);
+
+/// Collectives of fewer bytes take as long as their rounds do: latency.
+inline constexpr int64_t kLatencyBytes = 100'000;
+/// The fewest steps in the window that tell a cause from chance.
+inline constexpr int kFewestSteps = 3;
+
+/// Why a recorded training is slower than it could be.
+struct Cause {
+  /// docs/your-training.md says what tells each.
+  enum class Kind {
+    kThreads,
+    kWarmUp,
+    kSlowRank,
+    kUnequalBatches,
+    kUnequalSizes,
+    kInput,
+    kFewInputs,
+    kReducedTooOften,
+    kBuffers,
+    kBlocking,
+    kManyCollectives,
+    kLatency,
+    kAfterBackward,
+    kOneBucket,
+    kSlowLink,
+    kLinkOrLateRanks,
+    kSynchronizing,
+    kSlowHost,
+    kSkippedUpdates,
+    kPeriodic
+  };
+  Kind kind;
+  /// Seconds per step that it costs; 0: not known.
+  double lost_s = 0;
+  /// The number behind it, as a clause: "rank 1's input takes 25.0 ms longer than that of the others".
+  std::string text;
+  /// A sentence.
+  std::string advice;
+};
+
+/// Causes of a recorded run, first those whose cost is not known, then the largest: those that cover 80 % of
+/// what they explain (waiting, transfer, or the input itself) and cost 2 % of a step or more. Of causes of
+/// the same milliseconds there is one. Empty for a healthy run, for one that was not recorded, and for fewer
+/// than kFewestSteps.
+std::vector<Cause> causes_of(const Run& run);
+
+/// Sentences about a recorded run: how it scales and where a step goes, then each cause with what to do, then
+/// what the record cannot say.
+std::vector<std::string> recorded_sentences(const RunRecord& record, const Run& run);
+
+/// How each recorded run of the record was recorded: by what, ranks, steps that were left out, the window's
+/// cost, process groups, and what is missing or was assumed.
+Document recorded_remarks(const RunRecord& record);
+
+/// One circumstance of a measurement: "Processor" and its name.
+struct Fact {
+  std::string name;
+  std::string value;
+  /// Lines below the value whose columns must stay as they are. Empty: none.
+  std::string lines = {};
+};
+
+/// Versions, machines, ranks and how they were pinned, command and time. Facts that the record lacks are left
+/// out. Of a job on many machines the first `most_machines` are described.
+std::vector<Fact> facts_of(const RunRecord& record, size_t most_machines = SIZE_MAX);
+
+/// The facts of a record as a list for a terminal, and its warnings, each with its advice. Ends with a
+/// newline.
+std::string header_text(const RunRecord& record, const TextForm& form = {});
+
+/// "aten, fused (oneDNN 3.2.0, avx512_core)"; empty where the record does not say.
+std::string kernels_text(const RunRecord& record);
+
+/// A warning and its advice, wrapped; a loud one between two lines that are hard to miss, unless colors do.
+std::string warning_text(const Warning& warning, const TextForm& form = {});
+
+/// Warnings of the whole record. Warnings of several launches that differ in their figures only become one,
+/// with the number of launches.
+std::vector<Warning> warnings_of_record(const RunRecord& record);
+
+/// Warnings of the record's rows. Warnings with the same advice become one: the text of the first row, the
+/// names of some others, and in how many launches.
+std::vector<Warning> warnings_of_rows(const RunRecord& record);
+
+/// Warnings of the record and of its rows, and the reason why it is incomplete, for a terminal; empty
+/// where there are none.
+std::string closing_text(const RunRecord& record, const TextForm& form = {});
+
+/// Training images of ImageNet: the epoch of Theano-MPI's hours per epoch.
+constexpr int64_t kImageNetImages = 1281167;
+
+struct RenderOptions {
+  /// A name of styles().
+  std::string style = "lockstep";
+  TextForm form;
+  /// Images per epoch, for the style "theano".
+  int64_t epoch_size = kImageNetImages;
+};
+
+/// One way of writing the tables of a record.
+struct Style {
+  /// Contents, for help texts.
+  const char* what;
+  Document (*tables)(const RunRecord& record, const RenderOptions& options);
+  /// Empty without a breakdown.
+  bool needs_breakdown = false;
+};
+
+/// Every style by name, lockstep's own first.
+const Registry<Style>& styles();
+
+/// The tables of `record`, without header and closing words, as text that ends with a newline. Throws
+/// ConfigError, with the nearest names, for an unknown style.
+std::string render(const RunRecord& record, const RenderOptions& options = {});
 
 }  // namespace lockstep::results

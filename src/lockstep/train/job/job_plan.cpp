@@ -11,9 +11,9 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/rule.h"
 #include "lockstep/comm/backend.h"
+#include "lockstep/topology/device_map.h"
 #include "lockstep/topology/nvml.h"
 #include "lockstep/topology/rank_gpus.h"
-#include "lockstep/topology/visible_gpus.h"
 #include "lockstep/train/job/job_links.h"
 #include "lockstep/train/rows/row_rules.h"
 

@@ -9,8 +9,8 @@
 #include "lockstep/base/rule.h"
 #include "lockstep/base/tcp_socket.h"
 #include "lockstep/launch/signals.h"
-#include "lockstep/topology/inspect.h"
-#include "lockstep/topology/visible_gpus.h"
+#include "lockstep/topology/device_map.h"
+#include "lockstep/topology/system.h"
 #include "lockstep/train/rows/row_rules.h"
 
 namespace lockstep::train {

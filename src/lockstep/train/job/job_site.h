@@ -8,7 +8,7 @@
 #include "lockstep/launch/binding.h"
 #include "lockstep/launch/rank_environment.h"
 #include "lockstep/replica/accelerator.h"
-#include "lockstep/topology/machine.h"
+#include "lockstep/topology/system.h"
 
 namespace lockstep::train {
 

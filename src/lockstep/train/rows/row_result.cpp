@@ -9,9 +9,9 @@
 
 #include "lockstep/base/plain_text.h"
 #include "lockstep/base/units.h"
+#include "lockstep/results/record/baseline.h"
 #include "lockstep/results/record/machine_warnings.h"
 #include "lockstep/results/record/resources.h"
-#include "lockstep/results/record/summarize.h"
 
 namespace lockstep::train {
 namespace {
