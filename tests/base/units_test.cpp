@@ -23,7 +23,9 @@ TEST(UnitsTest, bytes_are_binary_with_one_decimal) {
 TEST(UnitsTest, durations_take_the_unit_that_reads_best) {
   EXPECT_EQ(format_duration(0), "0 s");
   EXPECT_EQ(format_duration(12.3e-6), "12.3 us");
+  EXPECT_EQ(format_duration(999.99e-6), "1.0 ms");
   EXPECT_EQ(format_duration(0.0456), "45.6 ms");
+  EXPECT_EQ(format_duration(0.99999), "1.00 s");
   EXPECT_EQ(format_duration(1.234), "1.23 s");
   EXPECT_EQ(format_duration(12), "12 s");
   EXPECT_EQ(format_duration(200), "3 min 20 s");

@@ -66,6 +66,9 @@ TEST(NumberTextTest, says_times_and_shares_with_their_unit) {
   EXPECT_EQ(time_text(0.1034), "103\u00A0ms");
   EXPECT_EQ(time_text(2.5), "2.50\u00A0s");
   EXPECT_EQ(time_text(12e-6), "12.0\u00A0µs");
+  EXPECT_EQ(time_text(999.4e-6), "999\u00A0µs");
+  EXPECT_EQ(time_text(999.99e-6), "1.00\u00A0ms");
+  EXPECT_EQ(time_text(0.99996), "1.00\u00A0s");
   EXPECT_EQ(share_text(0.712), "71\u00A0%");
   EXPECT_EQ(share_text(0.034), "3.4\u00A0%");
 }

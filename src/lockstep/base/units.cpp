@@ -48,9 +48,10 @@ std::string format_number(double value, int digits, double least) {
 
 std::string format_duration(double seconds) {
   if (seconds == 0) return "0 s";
-  if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
-  if (seconds < 1) return fmt::format("{:.1f} ms", seconds * 1e3);
-  if (seconds < 10) return fmt::format("{:.2f} s", seconds);
+  // Bounds lie half a digit lower, so that no "1000.0 us" is printed.
+  if (seconds < 0.99995e-3) return fmt::format("{:.1f} us", seconds * 1e6);
+  if (seconds < 0.99995) return fmt::format("{:.1f} ms", seconds * 1e3);
+  if (seconds < 9.995) return fmt::format("{:.2f} s", seconds);
   // Rounded before it is divided, so that 59.7 s become 1 min 00 s, not 60 s.
   const auto whole = static_cast<int64_t>(std::llround(seconds));
   if (whole < 60) return fmt::format("{} s", whole);

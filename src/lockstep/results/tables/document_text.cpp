@@ -316,9 +316,10 @@ std::string signed_percent_text(const std::optional<double>& share, int digits) 
 }
 
 TimeUnit time_unit(double seconds) {
-  // Not (>= 1): a time that is no number gets a unit, too.
-  if (!(std::abs(seconds) < 1)) return {"s", 1};
-  if (std::abs(seconds) >= 1e-3) return {"ms", 1e3};
+  // Bounds lie half a digit lower, or 999.9 µs would become 1000 µs; a time that is no number gets a unit,
+  // too.
+  if (!(std::abs(seconds) < 0.9995)) return {"s", 1};
+  if (std::abs(seconds) >= 0.9995e-3) return {"ms", 1e3};
   return {"µs", 1e6};
 }
 
