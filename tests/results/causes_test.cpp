@@ -279,6 +279,17 @@ TEST(CausesTest, a_window_within_warm_up_has_no_other_cause) {
   EXPECT_THAT(kinds_of(run), Not(Contains(Kind::kWarmUp)));
 }
 
+TEST(CausesTest, other_work_that_comes_and_goes_is_no_warm_up) {
+  auto run = recorded_run();
+  set_input(run, std::vector<double>(20, 0.05));
+  run.recorded->window_at = 10;
+  run.recorded->window_steps = 25;
+  run.warmup_samples.assign(12, {3 * kStep, 3 * kStep});
+  EXPECT_THAT(kinds_of(run), ElementsAre(Kind::kWarmUp));
+  for (size_t i = 0; i < run.samples.size(); i += 8) run.samples[i] = {4 * kStep, 4 * kStep};
+  EXPECT_THAT(kinds_of(run), AllOf(Contains(Kind::kInput), Not(Contains(Kind::kWarmUp))));
+}
+
 /// Two ranks of which the one with the larger input is waited for, in turn.
 Run run_of_unequal_sizes() {
   auto run = recorded_run(0.02, 0.001);
@@ -306,6 +317,17 @@ TEST(CausesTest, inputs_of_other_sizes_are_waited_for_in_turn) {
   run.recorded->input_elements[1] = run.recorded->input_elements[0];
   EXPECT_THAT(kinds_of(run), ElementsAre());
   EXPECT_THAT(summary_of(run), HasSubstr("20.0 ms waiting for others, who change from step to step"));
+}
+
+TEST(CausesTest, waiting_for_larger_inputs_is_no_latency) {
+  auto run = run_of_unequal_sizes();
+  run.recorded->collectives = {{"all-reduce", "0", 84}};
+  run.breakdown->mean.transfer_s = 0.01;
+  set_bucket(run, 0, 0.07, 0.09, 0.01);
+  EXPECT_THAT(kinds_of(run), ElementsAre(Kind::kUnequalSizes));
+  // Of inputs that are equal it is.
+  run.recorded->input_elements[1] = run.recorded->input_elements[0];
+  EXPECT_THAT(kinds_of(run), Contains(Kind::kLatency));
 }
 
 TEST(CausesTest, a_slow_rank_other_than_the_straggler_is_not_named) {

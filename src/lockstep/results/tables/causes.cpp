@@ -160,6 +160,8 @@ constexpr double kAll = 0.95;
 /// The steps before the window are a warm-up's if their median is so many times that of the later ones.
 constexpr std::ptrdiff_t kStepsBefore = 10;
 constexpr double kWarmingUp = 2;
+/// The percentile of later steps that few exceed.
+constexpr double kRarely = 95;
 
 Places first_places(size_t count) {
   Places places(count);
@@ -214,10 +216,12 @@ class Causes {
     const std::vector<double> slow_s = per_step_maxima(run_.warmup_samples);
     if (recorded_.window_steps == 0 || at < kStepsBefore || std::ssize(slow_s) < at || run_.samples.empty())
       return false;
-    const double times =
-        measure::median_of(std::span(slow_s).subspan(static_cast<size_t>(at - kStepsBefore), kStepsBefore)) /
-        measure::median_of(per_step_maxima(run_.samples));
-    if (!(times >= kWarmingUp)) return false;
+    const std::vector<double> later_s = per_step_maxima(run_.samples);
+    const double before_s =
+        measure::median_of(std::span(slow_s).subspan(static_cast<size_t>(at - kStepsBefore), kStepsBefore));
+    const double times = before_s / measure::median_of(later_s);
+    // Where other work comes and goes, later steps are as long now and then.
+    if (!(times >= kWarmingUp) || before_s <= measure::percentile(later_s, kRarely)) return false;
     const int64_t steps = std::ssize(slow_s) + recorded_.window_steps;
     causes_.push_back(
         {Kind::kWarmUp, 0,
@@ -363,6 +367,13 @@ class Causes {
     });
   }
 
+  bool ranks_are_late() const {
+    return std::ranges::any_of(causes_, [](const Cause& cause) {
+      return cause.kind == Kind::kSlowRank || cause.kind == Kind::kUnequalBatches ||
+             cause.kind == Kind::kUnequalSizes;
+    });
+  }
+
   const RecordedCollective& collective(size_t i) const { return recorded_.collectives[i]; }
   bool is_ddp() const { return run_.strategy == "ddp"; }
 
@@ -480,11 +491,7 @@ class Causes {
         kCovers * blocked_s > mean_.exposed_s())
       return false;
     // The waiting is that of ranks that are late, where these are known.
-    const bool late = std::ranges::any_of(causes_, [](const Cause& cause) {
-      return cause.kind == Kind::kSlowRank || cause.kind == Kind::kUnequalBatches ||
-             cause.kind == Kind::kUnequalSizes;
-    });
-    const double lost_s = late ? exposed_s(found) : std::min(blocked_s, mean_.exposed_s());
+    const double lost_s = ranks_are_late() ? exposed_s(found) : std::min(blocked_s, mean_.exposed_s());
     const Several these = described(found);
     add(Kind::kBlocking, lost_s,
         fmt::format("forward and backward wait for {}, of {} collectives in a step, for {}{}", these.text,
@@ -518,6 +525,8 @@ class Causes {
               ? "Reduce them in buckets: DistributedDataParallel (its bucket_cap_mb), or one flat tensor."
               : "Join them, or make them rarer.");
     } else if (all.small) {
+      // A backend's late end of a wait looks like latency.
+      if (ranks_are_late() && lost_s < mean_.waiting_s) return;
       add(Kind::kLatency, lost_s,
           fmt::format("{} {} {} of latency, as long as fewer bytes would{}", all.text, take, time_text(all_s),
                       is_partial ? ", or ranks come later" : ""),
