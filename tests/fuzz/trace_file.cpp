@@ -17,7 +17,7 @@ bool reads_trace_file(std::string_view text) {
     recordings::RankSteps steps = recordings::stamp_steps(trace, trace.events.front().begin_ns);
     // The job of a rank and its twin, which a reader of several traces puts together.
     const recordings::JobSteps job = recordings::put_together({{0, "", steps}, {1, "other", steps}});
-    const measure::Breakdown found = measure::break_down(job.ranks, 2);
+    const measure::Breakdown found = measure::break_down(job.stamps, 2);
     const measure::PhaseTimes& mean = found.mean;
     const double sum_s =
         mean.input_s + mean.forward_s + mean.backward_s + mean.exposed_s() + mean.optimizer_s + mean.other_s;
