@@ -62,7 +62,7 @@ constexpr std::array<NamedPhase, 4> kRankPhases{
       "Look at what that rank does before its first operation: its DataLoader's workers and disk, its "
       "samples."},
      {"forward pass", &PhaseSeries::forward_s,
-      "Compare that rank's device and its samples with the others'."},
+      "Compare that rank's device, its load and its samples with the others'."},
      {"backward pass", &PhaseSeries::backward_s, kDevice},
      {"optimizer", &PhaseSeries::optimizer_s, kDevice}}};
 

@@ -116,6 +116,8 @@ Document system_tables(const topology::System& system);
 /// hardware threads and the NUMA node near them, where they are known.
 std::string path_matrix(const topology::DeviceMap& map);
 
+// Recorded trainings.
+
 /// Collectives of fewer bytes take as long as their rounds do: latency.
 inline constexpr int64_t kLatencyBytes = 100'000;
 /// The fewest steps in the window that tell a cause from chance.
@@ -169,6 +171,8 @@ std::vector<std::string> recorded_sentences(const RunRecord& record, const Run& 
 /// cost, process groups, and what is missing or was assumed.
 Document recorded_remarks(const RunRecord& record);
 
+// Circumstances of a measurement, and warnings.
+
 /// One circumstance of a measurement: "Processor" and its name.
 struct Fact {
   std::string name;
@@ -202,6 +206,8 @@ std::vector<Warning> warnings_of_rows(const RunRecord& record);
 /// Warnings of the record and of its rows, and the reason why it is incomplete, for a terminal; empty
 /// where there are none.
 std::string closing_text(const RunRecord& record, const TextForm& form = {});
+
+// All tables of a record in a style.
 
 /// Training images of ImageNet: the epoch of Theano-MPI's hours per epoch.
 constexpr int64_t kImageNetImages = 1281167;
