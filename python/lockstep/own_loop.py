@@ -9,6 +9,7 @@ from pathlib import Path
 
 from lockstep import recorder
 from lockstep.calls import run
+from lockstep.recorder.files import why_not_mine_alone
 
 LONGEST_WAIT_S = 60
 
@@ -40,11 +41,15 @@ class record:
             return self
         try:
             self._folder = self._keep or self._default_folder()
+            self._folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+            reason = why_not_mine_alone(self._folder)
+            if reason:
+                raise PermissionError(reason)
             self._shared = self._folder / ".recorder"
-            self._shared.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._shared.mkdir(mode=0o700, exist_ok=True)
             recorder.begin({
-                "folder": str(self._folder), "shared": str(self._shared), "steps": self._steps,
-                "max_trace": self._max_trace, "command": sys.argv,
+                "folder": str(self._folder), "shared": str(self._shared), "traces": str(self._folder),
+                "steps": self._steps, "max_trace": self._max_trace, "command": sys.argv,
             })  # fmt: skip
         except Exception as error:
             recorder.warn(f"nothing is recorded: {error}")
@@ -58,8 +63,8 @@ class record:
         # Ranks of torchrun, mpirun and spawn have their parent in common.
         folder = Path(tempfile.gettempdir()) / f"lockstep-recording-{os.getuid()}-{os.getppid()}"
         folder.mkdir(mode=0o700, exist_ok=True)
-        if folder.is_symlink() or folder.stat().st_uid != os.getuid():
-            raise PermissionError(f"'{folder}' is another user's")
+        if folder.is_symlink():
+            raise PermissionError(f"'{folder}' is a link")
         return folder
 
     def __exit__(self, kind, error, trace):

@@ -11,6 +11,7 @@
 #include "console.h"
 #include "output_files.h"
 #include "recorded_trace.h"
+#include "recording_folder.h"
 #include "result_keeper.h"
 #include "shared_flags.h"
 
@@ -62,6 +63,7 @@ int run_import(const ImportCommandOptions& options) {
     throw ConfigError("--append needs -o FILE.json, the file to add this recording to");
   refuse_stdout({{"--trace", options.trace}});
   check_output_files({{"-o", options.output}, {"--trace", options.trace}}, inputs, options.force);
+  note_leftovers();
   results::RunRecord record = import_with_trace({.paths = {options.traces.begin(), options.traces.end()},
                                                  .name = options.name,
                                                  .samples_per_step = options.samples_per_step,

@@ -56,7 +56,7 @@ std::optional<std::pair<int64_t, int64_t>> window_of(const std::string& text) {
   const NumberRange steps{.least = 3, .most = 1e9};
   const auto first = parse_whole(text.substr(0, colon), steps);
   const auto last = parse_whole(colon == std::string::npos ? "" : text.substr(colon + 1), steps);
-  if (first && last && *first < *last) return std::pair{*first, *last};
+  if (first && last && *first < *last && text.find(' ') == std::string::npos) return std::pair{*first, *last};
   throw ConfigError(fmt::format("--steps takes FIRST:LAST, as in 100:120, not '{}'", text),
                     "The first step of a training is 0. FIRST is 3 or more; LAST itself is not traced.");
 }
@@ -84,7 +84,6 @@ void import_recording(const std::filesystem::path& folder, const RecordOptions& 
 /// lets the recording stay, too.
 void conclude(RecordingFolder& folder, const RecordOptions& options, int exit_code) {
   launch::SignalPipe signals{SIGINT, SIGTERM, SIGHUP};
-  folder.finish();
   const size_t ranks = folder.ranks().size();
   if (ranks == 0 && exit_code != 0) {
     print_warning(fmt::format("nothing was recorded: the command failed before its first step (exit code {})",
@@ -100,6 +99,7 @@ void conclude(RecordingFolder& folder, const RecordOptions& options, int exit_co
     return;
   }
   try {
+    folder.finish();
     import_recording(folder.path(), options);
   } catch (const std::exception& error) {
     const Trouble trouble = trouble_of(error);
@@ -126,6 +126,7 @@ int run_record(const RecordOptions& options) {
   const std::vector<GivenFile> outputs{{"-o", options.output}, {"--trace", options.trace}};
   refuse_stdout(outputs);
   check_output_files(outputs, {}, options.force);
+  note_leftovers();
   const Arguments& command = options.words.behind;
   RecordingFolder folder(
       options.keep, options.force,

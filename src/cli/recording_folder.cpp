@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
@@ -14,6 +16,7 @@
 #include "lockstep/base/json_codec.h"
 #include "lockstep/launch/child_process.h"
 
+#include "console.h"
 #include "recorder_files.h"
 
 namespace lockstep::cli {
@@ -76,13 +79,20 @@ void complete(const fs::path& file, const fs::path& recorder) {
   write_file_atomically(file, rank.dump());
 }
 
-bool is_trace(const fs::path& file) {
-  return file.filename().string().find(".trace.") != std::string::npos;
+/// Whether it is a trace, or nothing that this user's training has written.
+bool is_other(const fs::path& file) {
+  struct ::stat facts {};
+  const bool own = ::lstat(file.c_str(), &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_uid == ::geteuid();
+  return !own || file.filename().string().find(".trace.") != std::string::npos;
 }
 
 fs::path make_kept_folder(const std::string& keep, bool force) {
   std::error_code failed;
+  // Closed to others, so that the recorder has room in it.
+  const mode_t given = ::umask(022);
+  ::umask(given | 022);
   fs::create_directories(keep, failed);
+  ::umask(given);
   if (failed) {
     throw ConfigError(fmt::format("--keep '{}' cannot be made: {}", keep, failed.message()),
                       "Give a folder that can be written.");
@@ -94,13 +104,34 @@ fs::path make_kept_folder(const std::string& keep, bool force) {
                       "Choose another folder, or add --force to replace it.");
   }
   std::ranges::copy(rank_files(folder, ".json.gz"), std::back_inserter(old));
-  for (const fs::path& file : old) fs::remove(file);
+  for (const fs::path& file : old) {
+    if (!fs::remove(file, failed) && failed)
+      throw ConfigError(fmt::format("--keep: '{}' cannot be removed: {}", file.string(), failed.message()),
+                        "Choose another folder.");
+  }
   return folder;
 }
 
+constexpr const char* kPrivateName = "lockstep-recording";
+constexpr const char* kRecorderName = ".recorder";
+/// A file in a private folder that has been named to the user.
+constexpr const char* kNamed = ".named";
+
+/// Where nobody else can put code that the training would run.
+fs::path make_recorder(const fs::path& folder) {
+  const std::string reason = why_not_mine_alone(folder);
+  if (reason.empty()) return make_private_folder(kRecorderName, folder);
+  fs::path apart = make_private_folder("lockstep-recorder");
+  print_note(fmt::format("{}: the recorder is in {}, which other hosts do not see", reason, apart.string()));
+  return apart;
+}
+
 std::string options_text(const fs::path& folder, const fs::path& shared, const RecorderOptions& options) {
+  // PyTorch writes traces by name, through any link.
+  const bool alone = shared.parent_path() == folder;
   nlohmann::json text = {{"folder", folder.string()},
                          {"shared", shared.string()},
+                         {"traces", (alone ? folder : shared).string()},
                          {"steps", nullptr},
                          {"max_trace", options.max_trace_bytes},
                          {"command", options.command}};
@@ -113,45 +144,63 @@ std::string options_text(const fs::path& folder, const fs::path& shared, const R
 RecordingFolder::RecordingFolder(const std::string& keep, bool force, const RecorderOptions& options)
     : kept_(!keep.empty()),
       made_(kept_ && !fs::exists(keep)),
-      folder_(keep.empty() ? make_private_folder("lockstep-recording") : make_kept_folder(keep, force)),
-      // Each host of a job may have a recorder of its own in one folder.
-      recorder_(folder_ / fmt::format(".recorder-{}-{}", host_name(), ::getpid())) {
+      folder_(keep.empty() ? make_private_folder(kPrivateName) : make_kept_folder(keep, force)),
+      // Ranks that end with a killed parent still write.
+      recorder_(make_recorder(folder_), std::chrono::milliseconds(2500), made_ || !kept_ ? folder_ : fs::path()) {
   try {
-    const fs::path package = recorder_ / "lockstep_recorder";
+    const fs::path package = recorder() / "lockstep_recorder";
     fs::create_directories(package);
     for (const auto& [name, text] : recorder_files()) {
       const bool is_first = std::string_view(name) == "sitecustomize.py";
-      write_file_atomically((is_first ? recorder_ : package) / name, text);
+      write_file_atomically((is_first ? recorder() : package) / name, text);
       if (std::string_view(name) == "program.sh") write_programs(programs(), text);
     }
-    write_file_atomically(recorder_ / "options.json", options_text(folder_, recorder_, options));
+    write_file_atomically(recorder() / "options.json", options_text(folder_, recorder(), options));
   } catch (const std::exception& error) {
-    remove_all();
-    throw ConfigError(fmt::format("nothing can be recorded in '{}': {}", folder_.string(), error.what()),
-                      "Give a folder that can be written: --keep FOLDER, or TMPDIR.");
+    throw ConfigError(
+        fmt::format("nothing can be recorded in '{}': {}", folder_.string(), trouble_of(error).what),
+        "Give a folder that can be written: --keep FOLDER, or TMPDIR.");
   }
 }
 
 RecordingFolder::~RecordingFolder() {
-  remove_all();
+  std::error_code ignored;
+  if (!kept_) fs::remove_all(folder_, ignored);
 }
 
 void RecordingFolder::finish() const {
-  for (const fs::path& file : ranks()) complete(file, recorder_);
-  std::error_code ignored;
-  fs::remove_all(recorder_, ignored);
+  for (const fs::path& file : ranks()) complete(file, recorder());
+  if (recorder().parent_path() == folder_) return;
+  // Killed ranks did not compress theirs. Fails where anything has the name.
+  for (const fs::path& trace : rank_files(recorder(), ".trace.json"))
+    fs::copy_file(trace, folder_ / trace.filename());
 }
 
-void RecordingFolder::remove_all() const {
+void RecordingFolder::keep() {
+  if (!std::exchange(kept_, true)) write_file_atomically(folder_ / kNamed, "");
+}
+
+void note_leftovers() {
   std::error_code ignored;
-  fs::remove_all(kept_ ? recorder_ : folder_, ignored);
-  // Fails unless nothing was recorded.
-  if (made_) fs::remove(folder_, ignored);
+  for (const fs::directory_entry& entry : fs::directory_iterator(temporary_folder(), ignored)) {
+    const fs::path& folder = entry.path();
+    if (!folder.filename().string().starts_with(kPrivateName) || !why_not_mine_alone(folder).empty()) continue;
+    const auto live = [](const fs::directory_entry& each) {
+      const std::string name = each.path().filename();
+      return name.starts_with(kRecorderName) || name == kNamed;
+    };
+    if (rank_files(folder, ".json").empty() ||
+        std::ranges::any_of(fs::directory_iterator(folder, ignored), live))
+      continue;
+    print_note(fmt::format("an earlier 'lockstep record' was killed; what it recorded: lockstep import {}",
+                           folder.string()));
+    if (!is_quiet()) write_file_atomically(folder / kNamed, "");
+  }
 }
 
 std::vector<fs::path> RecordingFolder::ranks() const {
   std::vector<fs::path> files = rank_files(folder_, ".json");
-  std::erase_if(files, is_trace);
+  std::erase_if(files, is_other);
   return files;
 }
 

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/launch/guarded_folder.h"
+
 #include "flags.h"
 
 namespace lockstep::cli {
@@ -20,8 +22,12 @@ struct RecorderOptions {
   Arguments command;
 };
 
-/// The folder of a recording of somebody's training, and in it, as long as this lives, the recorder that the
-/// training's processes import.
+/// Notes the recordings that a `record` without --keep left in TMPDIR when it was killed, each once.
+void note_leftovers();
+
+/// The folder of a recording of somebody's training, and as long as this lives the recorder that the
+/// training's processes import: in the folder where that is this user's alone, else in a private one, which
+/// other hosts do not see.
 class RecordingFolder {
  public:
   /// `keep`: --keep; empty: a private folder. Throws ConfigError where it cannot be made or written, and
@@ -31,29 +37,25 @@ class RecordingFolder {
   RecordingFolder(const RecordingFolder&) = delete;
   RecordingFolder& operator=(const RecordingFolder&) = delete;
 
-  /// Once the training has ended: completes the files of ranks that ended without a word, and removes the
-  /// recorder.
+  /// Once the training has ended: completes the files of ranks that ended without a word.
   void finish() const;
   /// Lets a private folder stay.
-  void keep() { kept_ = true; }
+  void keep();
   bool kept() const { return kept_; }
   const std::filesystem::path& path() const { return folder_; }
   /// First on PYTHONPATH.
-  const std::filesystem::path& recorder() const { return recorder_; }
+  const std::filesystem::path& recorder() const { return recorder_.path(); }
   /// First on PATH.
-  std::filesystem::path programs() const { return recorder_ / "programs"; }
+  std::filesystem::path programs() const { return recorder() / "programs"; }
   /// Files of the ranks that were recorded.
   std::vector<std::filesystem::path> ranks() const;
 
  private:
-  /// Removes all that is not to stay.
-  void remove_all() const;
-
   bool kept_;
   /// Whether the folder of --keep was not there before.
   bool made_;
   std::filesystem::path folder_;
-  std::filesystem::path recorder_;
+  launch::GuardedFolder recorder_;
 };
 
 }  // namespace lockstep::cli

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
+using testing::Not;
 
 class FileTest : public testing::Test {
  protected:
@@ -214,6 +216,101 @@ TEST_F(FileTest, what_has_no_end_is_not_read) {
   EXPECT_EQ(read_file(pipe), "");
   // An error of reading is no end of the file.
   EXPECT_THROW(read_file("/proc/self/mem"), Error);
+}
+
+TEST_F(FileTest, a_folder_is_ones_own_where_nobody_else_may_change_or_replace_it) {
+  const fs::path mine = folder_ / "mine", inner = mine / "inner";
+  fs::create_directories(inner);
+  ::chmod(mine.c_str(), 0755);
+  ::chmod(inner.c_str(), 0755);
+  EXPECT_EQ(why_not_mine_alone(inner), "");
+  ::chmod(inner.c_str(), 0777);
+  EXPECT_THAT(why_not_mine_alone(inner), HasSubstr("other users may write to '" + inner.string()));
+  ::chmod(inner.c_str(), 01777);
+  EXPECT_NE(why_not_mine_alone(inner), "") << "others may add files";
+  ::chmod(inner.c_str(), 0700);
+  ::chmod(mine.c_str(), 0777);
+  EXPECT_THAT(why_not_mine_alone(inner), HasSubstr("other users may write to '" + mine.string()));
+  ::chmod(mine.c_str(), 01777);
+  EXPECT_EQ(why_not_mine_alone(inner), "") << "the sticky bit keeps others from replacing it";
+  fs::create_symlink(inner, mine / "link");
+  EXPECT_EQ(why_not_mine_alone(mine / "link"), "");
+  EXPECT_THAT(why_not_mine_alone(folder_ / "none"), HasSubstr("No such file"));
+  // Only root can give a folder away.
+  if (::geteuid() != 0) return;
+  ASSERT_EQ(::chown(inner.c_str(), 65534, 65534), 0);
+  EXPECT_EQ(why_not_mine_alone(inner), "'" + inner.string() + "' is another user's");
+}
+
+TEST_F(FileTest, no_temporary_folder_is_made_where_others_could_replace_it) {
+  ::chmod(folder_.c_str(), 0777);
+  EXPECT_THROW(make_private_folder("own", folder_), ConfigError);
+  EXPECT_EQ(files(), 0u);
+  ::chmod(folder_.c_str(), 01777);
+  EXPECT_EQ(why_not_mine_alone(make_private_folder("own", folder_)), "");
+}
+
+TEST_F(FileTest, a_file_is_inside_of_a_folder_however_both_are_spelled) {
+  const test::WorkingFolder here(folder_);
+  fs::create_directories(folder_ / "a" / "b");
+  write_file_atomically(folder_ / "a" / "b" / "x", "x");
+  fs::create_symlink(folder_ / "a" / "b" / "x", folder_ / "link");
+  fs::create_symlink("a", folder_ / "other");
+  for (const char* path : {"a/b/x", "a/b/new", "link", "other/b/x", "a/b/../b/x"}) {
+    EXPECT_TRUE(is_inside(path, "a")) << path;
+    EXPECT_TRUE(is_inside(path, folder_ / "other")) << path;
+  }
+  EXPECT_FALSE(is_inside("y", "a"));
+  EXPECT_FALSE(is_inside("a/b/x", "a/b/x"));
+  EXPECT_FALSE(is_inside("a/b/x", "none"));
+}
+
+TEST_F(FileTest, what_is_no_regular_file_is_refused_without_opening_it) {
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  fs::create_symlink("loop", folder_ / "loop");
+  const auto refusal = [&](const fs::path& path) {
+    try {
+      require_regular_file(path);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(refusal(folder_ / "pipe"), HasSubstr("pipe': it is a pipe"));
+  EXPECT_THAT(refusal(folder_ / "loop"), HasSubstr("Too many levels"));
+  EXPECT_THAT(refusal(folder_), HasSubstr("it is a folder"));
+  EXPECT_THAT(refusal("/dev/zero"), HasSubstr("device"));
+  EXPECT_THROW(read_ends(folder_ / "pipe", 10), Error);
+}
+
+TEST_F(FileTest, permissions_of_a_file_that_another_user_planted_are_not_kept) {
+  // Only root can give a file away.
+  if (::geteuid() != 0) return;
+  write_file_atomically(folder_ / "a", "planted");
+  ::chmod((folder_ / "a").c_str(), 0666);
+  ASSERT_EQ(::chown((folder_ / "a").c_str(), 65534, 65534), 0);
+  write_file_atomically(folder_ / "a", "mine");
+  struct ::stat facts {};
+  ASSERT_EQ(::stat((folder_ / "a").c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_mode & 0022, 0u);
+  EXPECT_EQ(facts.st_uid, 0u);
+}
+
+TEST_F(FileTest, errors_of_other_libraries_become_sentences) {
+  const auto text_of = [](const auto& call) {
+    try {
+      call();
+    } catch (const std::exception& error) {
+      return trouble_of(error).what;
+    }
+    return std::string();
+  };
+  fs::create_symlink("loop", folder_ / "loop");
+  EXPECT_EQ(text_of([&] { fs::exists(folder_ / "loop"); }),
+            "cannot use '" + (folder_ / "loop").string() + "': Too many levels of symbolic links");
+  EXPECT_THAT(text_of([] { nlohmann::json::parse("{").get<int>(); }), Not(HasSubstr("exception")));
+  EXPECT_THAT(text_of([] { (void)nlohmann::json("x").get<int>(); }), HasSubstr("another kind of value"));
+  EXPECT_EQ(text_of([] { throw std::bad_alloc(); }), "memory ran out");
 }
 
 }  // namespace

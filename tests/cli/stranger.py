@@ -1,23 +1,34 @@
 #!/usr/bin/env python3
-"""A stranger at every listener of a running job.
+"""A stranger at every listener of a running job, and in folders that are shared.
 
     stranger.py PID LISTENERS [ADDRESS [CONNECTIONS]]
+    stranger.py folders PROGRAM
 
 PID listens, at the loopback address or ADDRESS, and may be on another host. Prints what was done, and by how much PID's
 memory grew. It goes on until it has made so many connections (1000) to each of so many listeners, or the job has ended.
 
 Of the process's listeners it attacks those that are lockstep's own: the job's server (it asks a question) and
 --input zmq (ZeroMQ's greeting). It opens connections by the thousand, and sends garbage, huge lengths, single bytes,
-a recorded hello and a wrong token.
+a recorded hello and a wrong token. Whoever may not see whose sockets are whose attacks all that PID's user has.
+
+folders, as root: `record --keep` with three Python processes, in a folder of root's that all may write to (as /tmp), and in
+one that another user made, who plants code and links in it and in TMPDIR meanwhile. Prints how many processes ran that code,
+and how many files were changed and read.
 """
+import contextlib
 import json
 import os
+import pathlib
 import resource
+import shutil
+import signal
 import socket
+import subprocess
 import sys
+import tempfile
 import time
 
-PID, LISTENERS = map(int, sys.argv[1:3])
+PID, LISTENERS = map(int, sys.argv[1:3]) if sys.argv[1] != "folders" else (0, 0)
 ADDRESS = (sys.argv[3:4] or ["127.0.0.1"])[0]
 CONNECTIONS = int((sys.argv[4:5] or ["1000"])[0])
 HELD = 250
@@ -31,7 +42,12 @@ READY = b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x04PUSH"
 
 def listening_ports(pid):
     inodes = set()
-    for fd in os.listdir(f"/proc/{pid}/fd"):
+    user = str(os.stat(f"/proc/{pid}").st_uid)
+    try:
+        descriptors = os.listdir(f"/proc/{pid}/fd")
+    except PermissionError:
+        descriptors = None
+    for fd in descriptors or []:
         try:
             target = os.readlink(f"/proc/{pid}/fd/{fd}")
         except OSError:
@@ -42,7 +58,7 @@ def listening_ports(pid):
     for table in ("tcp", "tcp6"):
         for line in open(f"/proc/{pid}/net/{table}").readlines()[1:]:
             fields = line.split()
-            if fields[3] == "0A" and fields[9] in inodes:
+            if fields[3] == "0A" and (fields[9] in inodes if descriptors is not None else fields[7] == user):
                 ports.add(int(fields[1].split(":")[1], 16))
     return sorted(ports)
 
@@ -111,7 +127,106 @@ def attack(port, kind):
     return len(held)
 
 
+class Folders:
+    """A shared folder, and a stranger who is at work in it."""
+
+    NOBODY = 65534
+    CODE = "import os\nopen('{}/' + str(os.getpid()), 'w').close()\n"
+    NAMES = ("rank-0.json", "rank-0.json.new", "rank-0.trace.json", "rank-0.trace.json.gz", "rank-0.trace.json.tmp")
+
+    def __init__(self, made_by_stranger):
+        self.top = pathlib.Path(tempfile.mkdtemp())
+        self.top.chmod(0o755)
+        self.shared, self.temporary, self.ran = (self.top / name for name in ("shared", "tmp", "ran"))
+        for folder in (self.shared, self.temporary, self.ran):
+            folder.mkdir()
+            folder.chmod(0o1777)
+        self.precious = self.top / "precious"
+        self.precious.write_text("precious")
+        self.precious.chmod(0o600)
+        if made_by_stranger:
+            self.shared.chmod(0o777)
+            os.chown(self.shared, self.NOBODY, self.NOBODY)
+
+    def plant(self, folder):
+        for path in (folder, folder / "lockstep_recorder"):
+            with contextlib.suppress(OSError):
+                path.mkdir()
+        for name in ("sitecustomize.py", "lockstep_recorder/__init__.py", "programs/python3"):
+            with contextlib.suppress(OSError):
+                if (folder / name).read_text() != self.CODE.format(self.ran):
+                    (folder / name).unlink()
+            with contextlib.suppress(OSError):
+                (folder / name).write_text(self.CODE.format(self.ran))
+                (folder / name).chmod(0o755)
+
+    def meddle(self, path):
+        """With a folder of the user's."""
+        for file in ("options.json", "sitecustomize.py"):
+            with contextlib.suppress(OSError):
+                (path / file).read_bytes()
+                (self.ran / "read").touch()
+        self.plant(path)
+        path.rename(path.with_name(path.name + ".away"))
+        self.plant(path)
+
+    def attack(self, until):
+        """In a process of its own. Whatever it reads goes into a file beside the shared folder."""
+        os.setgroups([])
+        os.setgid(self.NOBODY)
+        os.setuid(self.NOBODY)
+        for pid in range(until, until + 300):
+            self.plant(self.shared / f".recorder-{socket.gethostname()}-{pid}")
+        (self.ran / "begun").touch()
+        while True:
+            for path in [*self.shared.iterdir(), *self.temporary.iterdir()]:
+                with contextlib.suppress(OSError):
+                    if not path.name.startswith((".recorder", "lockstep-")):
+                        continue
+                    if path.stat().st_uid != self.NOBODY:
+                        self.meddle(path)
+                    elif (path / "options.json").exists():
+                        self.plant(path)
+            # Later than the search for an earlier recording.
+            if any(".recorder" in path.name or "lockstep-" in path.name for path in self.temporary.iterdir()):
+                for name in self.NAMES:
+                    with contextlib.suppress(OSError):
+                        (self.shared / name).symlink_to(self.precious)
+
+    def record(self, program):
+        """Returns how many processes ran the stranger's code, files that were changed, and files that were read."""
+        stranger = os.fork()
+        if stranger == 0:
+            try:
+                self.attack(os.getpid())
+            finally:
+                os._exit(1)
+        try:
+            while not (self.ran / "begun").exists():
+                time.sleep(0.01)
+            script = "for i in 1 2 3; do python3 -c 'import time; time.sleep(0.3)'; done"
+            done = subprocess.run([program, "record", "--keep", self.shared, "--", "sh", "-c", script], text=True,
+                                  env=dict(os.environ, TMPDIR=str(self.temporary)), capture_output=True)
+            print(f"exit code {done.returncode}: {done.stderr.strip()}")
+            left = [path.name for path in self.temporary.iterdir()]
+            print(f"left: {left}")
+            ran = {path.name for path in self.ran.iterdir()} - {"begun"}
+            return len(ran - {"read"}), int(self.precious.read_text() != "precious"), len(ran & {"read"})
+        finally:
+            os.kill(stranger, signal.SIGKILL)
+            os.waitpid(stranger, 0)
+            shutil.rmtree(self.top)
+
+
+def attack_folders(program):
+    counts = [Folders(made_by_stranger).record(program) for made_by_stranger in (False, True)]
+    for name, count in zip(("ran", "changed", "read"), map(sum, zip(*counts))):
+        print(f"{name}: {count}")
+
+
 def main():
+    if sys.argv[1] == "folders":
+        return attack_folders(sys.argv[2])
     resource.setrlimit(resource.RLIMIT_NOFILE, (4096, max(4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1])))
     kinds, counts = {}, {}
     before = most = memory_kb(PID)

@@ -310,6 +310,63 @@ class FailsOpenTest(RecordTest):
         self.assertEqual((self.kept / "rank-0.json").read_text(), "{}")
 
 
+    def test_a_folder_that_others_may_write_to_holds_data_only(self):
+        self.kept.mkdir()
+        self.kept.chmod(0o777)
+        precious = self.folder / "precious"
+        precious.write_text("precious")
+        # As a stranger could, once the recorder looks no longer for an earlier recording.
+        names = ["rank-0.json", "rank-0.json.new", "rank-0.trace.json", "rank-0.trace.json.tmp", "rank-0.trace.json.gz"]
+        script = f"""
+import os, runpy
+for name in {names}:
+    os.symlink("{precious}", "{self.kept}/" + name)
+runpy.run_path("{TRAININGS / 'own_optimizer.py'}")
+"""
+        finished = self.record("-c", script)
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        self.assertEqual(precious.read_text(), "precious")
+        self.assertIn(f"other users may write to '{self.kept}': the recorder is in {self.folder / 'tmp'}", finished.stderr)
+        self.check_whole(self.ranks(), 1)
+        self.assertFalse(any((self.kept / name).is_symlink() for name in ("rank-0.json", "rank-0.trace.json.gz")))
+        self.assertEqual(list((self.folder / "tmp").glob("lockstep-*")), [])
+
+    def test_a_temporary_folder_that_others_may_change_is_refused(self):
+        (self.folder / "tmp").chmod(0o777)
+        finished = subprocess.run([os.environ["LOCKSTEP_PROGRAM"], "record", "--", "true"], env=self.environment(),
+                                  capture_output=True, text=True)  # fmt: skip
+        self.assertEqual(finished.returncode, 2)
+        self.assertIn("other users may write to", finished.stderr)
+
+    def test_what_a_killed_record_leaves_is_named_by_the_next(self):
+        for kept in (True, False):
+            command = self.command(str(TRAININGS / "ddp.py"), "--end", "hang")
+            if not kept:
+                del command[2:4]
+            process = subprocess.Popen(command, env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            while "trained" not in process.stdout.readline():
+                self.assertIsNone(process.poll())
+            process.kill()
+            process.communicate(timeout=60)
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline and any(self.folder.rglob(".recorder-*")):
+                time.sleep(0.1)
+        self.check_nothing_left_but_one()
+        [left] = (self.folder / "tmp").glob("lockstep-*")
+        note = f"an earlier 'lockstep record' was killed; what it recorded: lockstep import {left}\n"
+        for said in (True, False):
+            finished = self.record("-c", "1", flags=["--force"])
+            self.assertEqual(finished.stderr.count(note), said, finished.stderr)
+        imported = subprocess.run([os.environ["LOCKSTEP_PROGRAM"], "import", left], capture_output=True, text=True)
+        self.assertEqual(imported.returncode, 0, imported.stderr)
+        self.assertIn("Rank 0 was terminated (SIGTERM) after 80 steps", imported.stdout)
+
+    def check_nothing_left_but_one(self):
+        self.assertEqual(self.ranks()[0]["ended"], "terminated")
+        self.assertEqual(len(list((self.folder / "tmp").glob("lockstep-*"))), 1)
+        self.assertEqual({path.name for path in self.kept.iterdir()}, {"rank-0.json", self.ranks()[0]["trace"]})
+
+
 class MoreFailsOpenTest(RecordTest):
     """Likewise, in rarer surroundings."""
 

@@ -263,7 +263,7 @@ class ProcessorTest(unittest.TestCase):
 
 class WindowTest(FolderTest):
     def recorder(self, rank, world):
-        recorder = recording.Recorder({"command": [], "folder": str(self.folder), "shared": str(self.folder)})
+        recorder = recording.Recorder({"command": [], "folder": str(self.folder), "shared": str(self.folder), "traces": str(self.folder)})
         recorder._facts = {"rank": rank, "world": world}
         recorder._claim()
         return recorder

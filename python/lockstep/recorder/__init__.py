@@ -24,8 +24,9 @@ _latest = None
 def begin(options):
     """Lets this process record once it has PyTorch.
 
-    options: a dictionary with folder (of the recording), shared (a folder of this host's ranks), steps (first and one
-    past the last of the window, or None), max_trace (bytes) and command (a list); or a file with that as JSON.
+    options: a dictionary with folder (of the recording), shared (a folder of this host's ranks), traces (a folder for
+    traces that are not compressed; both are this user's alone), steps (first and one past the last of the window, or
+    None), max_trace (bytes) and command (a list); or a file with that as JSON.
     """
     global _options
     _options = options

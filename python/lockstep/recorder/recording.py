@@ -115,7 +115,7 @@ class Recorder:
         # The trace of one step tells its size, and the profiler warms up.
         self._tracer.open()
         yield first - 1
-        step_bytes = self._tracer.measure(self._path(".size.json"))
+        step_bytes = self._tracer.measure(self._plain_trace())
         # A step between two uses of the profiler: what began under the first may end under the second no more.
         yield first
         most = int(self._options["max_trace"] / max(step_bytes, 1))
@@ -217,9 +217,8 @@ class Recorder:
         self._processor.stop()
         self._precision.stop()
         self._facts["processor"] = self._processor.means(len(self._ends) - self._window[0])
-        path = self._path(".trace.json")
-        self._tracer.close(path)
-        self._trace = os.path.basename(path)
+        self._tracer.close(self._plain_trace())
+        self._trace = os.path.basename(self._plain_trace())
 
     def _give_way(self):
         """The script starts a profiler of its own within the window."""
@@ -240,12 +239,13 @@ class Recorder:
                 self._window[1] = min(self._window[1], len(self._ends))
                 self._keep_trace()
             elif self._tracer.is_open():
-                self._tracer.measure(self._path(".size.json"))
+                self._tracer.measure(self._plain_trace())
             if self._trace is not None:
-                plain = os.path.join(self._options["folder"], self._trace)
-                self._trace = os.path.basename(self._tracer.pack(plain))
+                packed = self._path(".trace.json.gz")
+                self._tracer.pack(self._plain_trace(), packed)
+                self._trace = os.path.basename(packed)
                 self.write()
-                remove(plain)
+                remove(self._plain_trace())
             elif not self._warnings:
                 self._warnings.append(self._too_short())
         except Exception as error:
@@ -327,6 +327,10 @@ class Recorder:
 
     def _path(self, end):
         return os.path.join(self._options["folder"], "rank-{}{}".format(self._facts["rank"], end))
+
+    def _plain_trace(self):
+        """Where nobody else can put a link, which PyTorch would follow."""
+        return os.path.join(self._options["traces"], "rank-{}.trace.json".format(self._facts["rank"]))
 
     def _failed(self, error):
         name = "" if isinstance(error, (OSError, RuntimeError)) else type(error).__name__ + ": "

@@ -6,7 +6,7 @@ import shutil
 import sys
 import warnings
 
-from .files import remove
+from .files import create, remove
 
 
 def _start(torch, activities):
@@ -97,13 +97,12 @@ class Tracer:
         remove(path)
         return size
 
-    def pack(self, path):
-        """Compresses a trace. Returns the new file's path; the old one stays."""
-        packed_path = path + ".gz"
+    def pack(self, path, packed_path):
+        """Compresses a trace into a new file; the old one stays."""
         try:
-            with open(path, "rb") as plain, gzip.open(packed_path, "wb", 3) as packed:
-                shutil.copyfileobj(plain, packed, 1 << 20)
+            with open(path, "rb") as plain, open(create(packed_path), "wb") as file:
+                with gzip.GzipFile(mode="wb", compresslevel=3, fileobj=file) as packed:
+                    shutil.copyfileobj(plain, packed, 1 << 20)
         except BaseException:
             remove(packed_path)
             raise
-        return packed_path

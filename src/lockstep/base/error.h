@@ -2,7 +2,6 @@
 
 #include <stdexcept>
 #include <string>
-#include <system_error>
 
 #include "lockstep/base/fields.h"
 
@@ -78,18 +77,8 @@ class BackendMissing : public Error {
   int exit_code() const override { return kExitBackendMissing; }
 };
 
-/// An error of another library counts as a failed run, with its own text and without advice, except for a
-/// thread that cannot be started.
-inline Trouble trouble_of(const std::exception& error) {
-  if (const auto* ours = dynamic_cast<const Error*>(&error))
-    return {.what = ours->what(), .advice = ours->advice(), .exit_code = ours->exit_code()};
-  const auto* system = dynamic_cast<const std::system_error*>(&error);
-  if (system == nullptr || system->code() != std::errc::resource_unavailable_try_again)
-    return {.what = error.what(), .advice = "", .exit_code = kExitFailed};
-  return {.what = std::string("cannot start a thread: ") + error.what(),
-          .advice =
-              "The limit of processes (ulimit -u) or of memory may be reached: raise it, or use fewer "
-              "ranks or threads."};
-}
+/// An error of another library counts as a failed run. Those of files, JSON, memory and threads become
+/// sentences; others have their own text, and no advice.
+Trouble trouble_of(const std::exception& error);
 
 }  // namespace lockstep

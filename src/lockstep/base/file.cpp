@@ -11,8 +11,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <grp.h>
+#include <pwd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
@@ -42,6 +45,11 @@ bool is_trusted_link(const fs::path& link) {
 Target target_of(const fs::path& path) {
   Target target{path};
   std::error_code failed;
+  for (fs::path above = fs::absolute(path, failed).parent_path(); above.has_relative_path();
+       above = above.parent_path()) {
+    if (fs::is_symlink(above, failed) && !is_trusted_link(above))
+      target.objection = fmt::format("'{}' is a link that another user made", above.string());
+  }
   for (int links = 0; links < kMostLinks && fs::is_symlink(target.path, failed); ++links) {
     if (target.objection.empty() && !is_trusted_link(target.path))
       target.objection = fmt::format("'{}' is a link that another user made", target.path.string());
@@ -72,7 +80,8 @@ Temporary create_beside(const fs::path& path) {
     if (!made.is_nameless) made.fd = ::open(made.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   } while (made.fd < 0 && errno == EEXIST);
   struct ::stat old {};
-  if (made.fd >= 0 && ::stat(path.c_str(), &old) == 0) ::fchmod(made.fd, old.st_mode & 07777);
+  if (made.fd >= 0 && ::stat(path.c_str(), &old) == 0 && old.st_uid == ::geteuid())
+    ::fchmod(made.fd, old.st_mode & 07777);
   return made;
 }
 
@@ -209,6 +218,16 @@ bool is_same_file(const fs::path& a, const fs::path& b) {
   return !is_device_or_pipe(a) && (fs::equivalent(a, b, failed) || identity_of(a) == identity_of(b));
 }
 
+bool is_inside(const fs::path& path, const fs::path& folder) {
+  std::error_code failed;
+  fs::path above = fs::weakly_canonical(path, failed);
+  while (!failed && above.has_relative_path()) {
+    above = above.parent_path();
+    if (fs::equivalent(above, folder, failed)) return true;
+  }
+  return false;
+}
+
 fs::path temporary_folder() {
   const char* chosen = std::getenv("TMPDIR");
   return chosen == nullptr || *chosen == '\0' ? "/tmp" : chosen;
@@ -221,12 +240,51 @@ std::string first_line(const fs::path& path) {
   return line;
 }
 
-fs::path make_private_folder(const std::string& name) {
-  std::string made = (temporary_folder() / (name + "-XXXXXX")).string();
-  if (::mkdtemp(made.data()) != nullptr) return made;
-  throw ConfigError(
-      fmt::format("'{}' cannot hold temporary files: {}", temporary_folder().string(), std::strerror(errno)),
-      "Set TMPDIR to a folder that you may write to.");
+namespace {
+
+/// Whether the group of a folder is the one that the system made for this user, and nobody else has it.
+bool is_own_group(const fs::path& folder, gid_t group) {
+  const passwd* user = ::getpwuid(::geteuid());
+  const struct ::group* members = ::getgrgid(group);
+  return user != nullptr && members != nullptr && user->pw_gid == group &&
+         std::strcmp(user->pw_name, members->gr_name) == 0 && *members->gr_mem == nullptr &&
+         ::getxattr(folder.c_str(), "system.posix_acl_access", nullptr, 0) < 0;
+}
+
+}  // namespace
+
+std::string why_not_mine_alone(const fs::path& folder) {
+  std::error_code failed;
+  const fs::path real = fs::canonical(folder, failed);
+  if (failed) return fmt::format("'{}': {}", folder.string(), failed.message());
+  struct ::stat root {}, each {};
+  ::stat("/", &root);
+  for (fs::path path = real;; path = path.parent_path()) {
+    if (::lstat(path.c_str(), &each) != 0) return fmt::format("'{}': {}", path.string(), std::strerror(errno));
+    const bool above = path != real;
+    // Root of a container may have another number.
+    if (each.st_uid != ::geteuid() && !(above && (each.st_uid == 0 || each.st_uid == root.st_uid)))
+      return fmt::format("'{}' is another user's", path.string());
+    const bool open = (each.st_mode & S_IWOTH) != 0 ||
+                      ((each.st_mode & S_IWGRP) != 0 && !is_own_group(path, each.st_gid));
+    if (open && !(above && (each.st_mode & S_ISVTX) != 0))
+      return fmt::format("other users may write to '{}'", path.string());
+    if (!path.has_relative_path()) return "";
+  }
+}
+
+fs::path make_private_folder(const std::string& name, const fs::path& parent) {
+  std::string made = (parent / (name + "-XXXXXX")).string();
+  std::string reason;
+  if (::mkdtemp(made.data()) == nullptr) {
+    reason = std::strerror(errno);
+  } else {
+    reason = why_not_mine_alone(made);
+    if (reason.empty()) return made;
+    ::rmdir(made.c_str());
+  }
+  throw ConfigError(fmt::format("'{}' cannot hold temporary files: {}", parent.string(), reason),
+                    "Set TMPDIR to a folder that only you may write to, or that has the sticky bit.");
 }
 
 void check_outputs(const std::vector<GivenFile>& outputs, const std::vector<GivenFile>& inputs) {
@@ -283,7 +341,20 @@ NamedText read_given(const fs::path& path) {
   return {path.string(), read_file(path)};
 }
 
+void require_regular_file(const fs::path& path) {
+  std::error_code failed;
+  const fs::file_status status = fs::status(path, failed);
+  if (failed) throw Error(fmt::format("cannot read '{}': {}", path.string(), failed.message()));
+  if (fs::is_regular_file(status)) return;
+  throw Error(fmt::format("cannot read '{}': it is a {}", path.string(),
+                          fs::is_directory(status) ? "folder"
+                          : fs::is_fifo(status)    ? "pipe"
+                                                   : "device or socket"),
+              "Give a regular file.");
+}
+
 FileEnds read_ends(const fs::path& path, size_t most) {
+  require_regular_file(path);
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   const auto size = static_cast<size_t>(std::max<std::streamoff>(file.tellg(), 0));
   const size_t count = std::min(size, most);

@@ -12,8 +12,9 @@ namespace lockstep::launch {
 class GuardedFolder {
  public:
   /// Takes a folder that exists; an empty path stands for none. `grace`: time that the guardian leaves to
-  /// other processes that use the folder.
-  GuardedFolder(std::filesystem::path folder, std::chrono::milliseconds grace);
+  /// other processes that use the folder. `emptied`: a folder that is removed, too, where it is empty then.
+  GuardedFolder(std::filesystem::path folder, std::chrono::milliseconds grace,
+                std::filesystem::path emptied = {});
   ~GuardedFolder();
   GuardedFolder(const GuardedFolder&) = delete;
   GuardedFolder& operator=(const GuardedFolder&) = delete;
@@ -22,6 +23,7 @@ class GuardedFolder {
 
  private:
   const std::filesystem::path path_;
+  const std::filesystem::path emptied_;
   /// A pipe that the end of this process closes, which wakes the guardian.
   UniqueFd alive_;
 };
