@@ -23,18 +23,6 @@ namespace {
 /// This program, whatever its path was when it was started.
 constexpr const char* kThisProgram = "/proc/self/exe";
 
-UniqueFd open_log(const fs::path& path) {
-  UniqueFd log(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
-  if (!log) throw Error(fmt::format("cannot write '{}': {}", path.string(), std::strerror(errno)));
-  return log;
-}
-
-size_t size_of(const fs::path& path) {
-  std::error_code missing;
-  const auto size = fs::file_size(path, missing);
-  return missing ? 0 : static_cast<size_t>(size);
-}
-
 }  // namespace
 
 TurnSide side_of(std::string name, Arguments command, const fs::path& file, double row_time_s) {
@@ -43,14 +31,17 @@ TurnSide side_of(std::string name, Arguments command, const fs::path& file, doub
   return {.name = std::move(name), .command = std::move(command), .file = file};
 }
 
-BenchLauncher::BenchLauncher(fs::path log, std::string most) : log_(std::move(log)), most_(std::move(most)) {}
+BenchLauncher::BenchLauncher(const fs::path& log, std::string most)
+    : log_(::open(log.c_str(), O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600)),
+      most_(std::move(most)) {
+  if (!log_) throw Error(fmt::format("cannot write '{}': {}", log.string(), std::strerror(errno)));
+}
 
 bool BenchLauncher::launch(const TurnSide& side, const std::function<std::string()>& state) {
   ++launches_;
-  const UniqueFd log = open_log(log_);
-  const size_t log_begin = size_of(log_);
+  const auto log_begin = static_cast<size_t>(::lseek(log_.get(), 0, SEEK_END));
   const double began_s = now_s();
-  const launch::ChildEnd end = launch::run_child({kThisProgram, side.command, {}, log.get(), log.get()},
+  const launch::ChildEnd end = launch::run_child({kThisProgram, side.command, {}, log_.get(), log_.get()},
                                                  signals_, [&] { draw(side, state, now_s() - began_s); });
   if (end.interrupted_by) {
     interrupted_by_ = end.interrupted_by;
@@ -70,7 +61,7 @@ void BenchLauncher::draw(const TurnSide& side, const std::function<std::string()
 }
 
 void BenchLauncher::fail(const TurnSide& side, int exit_code, size_t log_begin) const {
-  std::string printed = read_file(log_).substr(log_begin);
+  std::string printed = read_file(fmt::format("/proc/self/fd/{}", log_.get())).substr(log_begin);
   // Leaves out the description of the machine.
   if (const size_t error = printed.find("lockstep: error: "); error != std::string::npos)
     printed.erase(0, error);

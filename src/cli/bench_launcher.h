@@ -29,8 +29,8 @@ TurnSide side_of(std::string name, Arguments command, const std::filesystem::pat
 /// the current one.
 class BenchLauncher {
  public:
-  /// `log` receives the output of the launches; `most`, as "at most 128", is their number.
-  BenchLauncher(std::filesystem::path log, std::string most);
+  /// `log`, a new file, receives the output of the launches; `most`, as "at most 128", is their number.
+  BenchLauncher(const std::filesystem::path& log, std::string most);
 
   /// Returns false if a signal ended the launch. `state` follows on the terminal. Throws Error with the
   /// output of a launch that failed, and ConfigError or BackendMissing as the launch would.
@@ -43,7 +43,8 @@ class BenchLauncher {
   void draw(const TurnSide& side, const std::function<std::string()>& state, double elapsed_s) const;
   [[noreturn]] void fail(const TurnSide& side, int exit_code, size_t log_begin) const;
 
-  std::filesystem::path log_;
+  /// Stays readable where its folder is removed.
+  UniqueFd log_;
   std::string most_;
   launch::SignalPipe signals_{launch::kPassedOn};
   size_t launches_ = 0;

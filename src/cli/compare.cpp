@@ -131,6 +131,9 @@ void check_work(const ComparePlan& plan) {
 }
 
 ComparePlan plan_of(BenchPlan base, BenchPlan test) {
+  if (base.options.breakdown || test.options.breakdown)
+    throw ConfigError("--breakdown has no effect on compare, which judges by the time of a step",
+                      "Compare two files of 'lockstep bench --breakdown --repeat 5' with 'lockstep diff'.");
   if (base.job.site.environment) {
     throw ConfigError(
         "compare starts every launch itself, and a launcher started this one",
@@ -170,18 +173,26 @@ std::optional<ComparePlan> plan_sides(const PassedOn& words) {
   return plan_of(std::move(*base), std::move(*test));
 }
 
-void print_outcome(const TurnRunner& runner, const TurnFolder& folder, const CompareOptions& options) {
+/// Returns the exit code: that of the comparison, unless what it measured is lost.
+int print_outcome(const TurnRunner& runner, const TurnFolder& folder, const CompareOptions& options,
+                  int exit_code) {
   if (runner.diff()) {
     print_result(results::to_text(results::compare_tables(*runner.diff(), runner.turns()),
                                   stdout_form(options.markdown)));
   } else {
     print_note("no pair of launches was compared");
   }
-  if (!folder.kept() || !runner.diff()) return;
+  if (options.keep.empty()) return exit_code;
+  if (const Trouble trouble = folder.save()) {
+    print_error("nothing is kept: " + trouble.what, trouble.advice);
+    return exit_code == kExitDone ? kExitFailed : exit_code;
+  }
+  if (!runner.diff()) return exit_code;
   // As many as `diff --paired` needs.
   const char* paired = runner.turns().pairs < 3 ? "" : " --paired";
-  print_note(fmt::format("kept: lockstep diff {} {}{} --by {}", folder.base().string(),
-                         folder.test().string(), paired, options.percentile));
+  print_note(fmt::format("kept: lockstep diff {0}/base.json {0}/test.json{1} --by {2}", options.keep, paired,
+                         options.percentile));
+  return exit_code;
 }
 
 int run_compare(const CompareOptions& options) {
@@ -202,22 +213,27 @@ int run_compare(const CompareOptions& options) {
   turns.base = side_of("base", plan->base.command, folder.base(), options.row_time_s);
   turns.test = side_of("test", plan->test.command, folder.test(), options.row_time_s);
   turns.log = folder.log();
+  turns.save = [&folder, said = false]() mutable {
+    const Trouble trouble = folder.save();
+    if (trouble && !std::exchange(said, true))
+      print_warning(trouble.what, "The comparison goes on; what it measures is kept where that is possible at its end.");
+  };
   print_result(plan_lines(*plan, options, turns) + "\n");
 
   TurnRunner runner(std::move(turns));
   try {
     runner.run();
   } catch (const std::exception& error) {
-    const int code = report(error);
-    print_outcome(runner, folder, options);
-    return code;
+    return print_outcome(runner, folder, options, report(error));
   }
-  print_outcome(runner, folder, options);
-  if (const auto signal = runner.interrupted_by()) return 128 + *signal;
-  if (options.fail_on.empty() || !runner.diff()) return kExitDone;
-  if (runner.diff()->judged_rows() == 0)
+  const auto signal = runner.interrupted_by();
+  const bool judged = !signal && !options.fail_on.empty() && runner.diff();
+  const bool regressed = judged && runner.diff()->regressions() > 0;
+  const int code =
+      print_outcome(runner, folder, options, signal ? 128 + *signal : regressed ? kExitRegression : kExitDone);
+  if (judged && runner.diff()->judged_rows() == 0)
     throw ConfigError("--fail-on regression needs two launches of each side", "Give more --max-time.");
-  return runner.diff()->regressions() > 0 ? kExitRegression : kExitDone;
+  return code;
 }
 
 }  // namespace
@@ -231,7 +247,8 @@ RunCommand add_compare(Flags& flags) {
       "--threshold", options->threshold,
       "ends when a change is certainly there, or certainly smaller than this: a percentage (2%) or a share "
       "below 1 (0.02)",
-      {.value = "SHARE", .numbers = NumberRange{.most = 1, .below = true, .unit = Unit::kShare}});
+      {.value = "SHARE",
+       .numbers = NumberRange{.most = 1, .above = true, .below = true, .unit = Unit::kShare}});
   flags.add("--max-launches", options->most_launches, "launches of each side, at most",
             {.numbers = NumberRange{.least = 3, .most = 1000}});
   flags.add("--max-time", options->max_time_s, "seconds after which no further launches are begun",

@@ -1,6 +1,7 @@
 #include "compare_turns.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -31,30 +32,37 @@ std::string so_far(const results::Diff& diff) {
 
 }  // namespace
 
-TurnFolder::TurnFolder(const std::string& keep, bool force) : folder_(keep), kept_(!keep.empty()) {
-  if (!kept_) {
-    folder_ = make_private_folder("lockstep-compare");
-    return;
-  }
+TurnFolder::TurnFolder(const std::string& keep, bool force)
+    // Ranks of a launch outlive it by two seconds.
+    : folder_(make_private_folder("lockstep-compare"), std::chrono::milliseconds(2500)), kept_(keep) {
+  if (kept_.empty()) return;
   std::error_code failed;
-  fs::create_directory(folder_, failed);
+  fs::create_directory(kept_, failed);
   if (failed) {
     throw ConfigError(fmt::format("--keep '{}' cannot be made: {}", keep, failed.message()),
                       "Give a folder that can be written.");
   }
   for (const fs::path& file : {base(), test(), log()}) {
-    if (!fs::exists(file)) continue;
-    if (!force) {
-      throw ConfigError(fmt::format("--keep: '{}' is there already, and would be lost", file.string()),
+    const fs::path kept = kept_ / file.filename();
+    if (!force && fs::exists(kept, failed)) {
+      throw ConfigError(fmt::format("--keep: '{}' is there already, and would be lost", kept.string()),
                         "Choose another folder, or add --force to replace it.");
     }
-    fs::remove(file);
+    check_outputs({{"--keep", kept}});
   }
 }
 
-TurnFolder::~TurnFolder() {
-  std::error_code ignored;
-  if (!kept_) fs::remove_all(folder_, ignored);
+Trouble TurnFolder::save() const {
+  std::error_code missing;
+  try {
+    for (const fs::path& file : {base(), test(), log()}) {
+      if (!kept_.empty() && fs::exists(file, missing))
+        write_file_atomically(kept_ / file.filename(), read_file(file));
+    }
+  } catch (const Error& error) {
+    return {error.what(), "Is the folder of --keep there, and has its disk room?"};
+  }
+  return {};
 }
 
 TurnRunner::TurnRunner(TurnOptions options)
@@ -108,11 +116,13 @@ void TurnRunner::take_turns() {
 }
 
 bool TurnRunner::launch(const TurnSide& side) {
-  return launcher_.launch(side, [&] {
+  const bool ended = launcher_.launch(side, [&] {
     const double left_s = std::max(0.0, std::floor(options_.max_time_s - (now_s() - began_s_)));
     return fmt::format("{}, at most {} left", diff_ ? ", so far " + so_far(*diff_) : "",
                        format_duration(left_s));
   });
+  options_.save();
+  return ended;
 }
 
 void TurnRunner::check_judgeable() const {

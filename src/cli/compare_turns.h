@@ -1,9 +1,12 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 
+#include "lockstep/base/error.h"
+#include "lockstep/launch/guarded_folder.h"
 #include "lockstep/measure/compare.h"
 #include "lockstep/results/tables/diff.h"
 
@@ -11,26 +14,24 @@
 
 namespace lockstep::cli {
 
-/// The folder of a comparison in turns: the result files of both sides, and the output of their launches.
-/// Unless the user keeps it, the destructor removes it.
+/// The private folder of a comparison in turns: the result files of both sides, and the output of their
+/// launches.
 class TurnFolder {
  public:
-  /// `keep`: --keep; empty: a private folder. Throws ConfigError where it cannot be made, and where it holds
-  /// an earlier comparison, unless `force`, which removes that.
+  /// `keep`: --keep; empty: nothing is kept. Throws ConfigError where it cannot be made, and where it holds an
+  /// earlier comparison, unless `force`, which replaces that.
   TurnFolder(const std::string& keep, bool force);
-  ~TurnFolder();
-  TurnFolder(const TurnFolder&) = delete;
-  TurnFolder& operator=(const TurnFolder&) = delete;
 
-  std::filesystem::path base() const { return folder_ / "base.json"; }
-  std::filesystem::path test() const { return folder_ / "test.json"; }
-  std::filesystem::path log() const { return folder_ / "launches.log"; }
-  const std::filesystem::path& folder() const { return folder_; }
-  bool kept() const { return kept_; }
+  std::filesystem::path base() const { return folder() / "base.json"; }
+  std::filesystem::path test() const { return folder() / "test.json"; }
+  std::filesystem::path log() const { return folder() / "launches.log"; }
+  const std::filesystem::path& folder() const { return folder_.path(); }
+  /// Copies the files into the folder of --keep, if there is one. Returns the reason where it cannot.
+  Trouble save() const;
 
  private:
-  std::filesystem::path folder_;
-  bool kept_;
+  launch::GuardedFolder folder_;
+  std::filesystem::path kept_;
 };
 
 struct TurnOptions {
@@ -42,6 +43,8 @@ struct TurnOptions {
   double max_time_s = 1800;
   /// Receives the output of the launches.
   std::filesystem::path log;
+  /// Called after every launch.
+  std::function<void()> save;
 };
 
 /// Launches of two sides in the order base, test, test, base, ..., until each row is certain or a limit is
