@@ -39,5 +39,23 @@ TEST(RecordedTrainingTest, gradients_are_final_at_the_end_of_the_last_backward_p
   EXPECT_THAT(training_of(R"("accumulate": 4,)").gradients, ElementsAre(ready(0.8), ready(1)));
 }
 
+/// A replay would sleep for as long.
+TEST(RecordedTrainingTest, phases_that_the_steps_do_not_contain_are_refused) {
+  const auto with = [](const std::string& phases) {
+    const test::ScratchFolder folder;
+    const std::string path = folder.path("run.json");
+    write_file_atomically(path, R"({"lockstep": {"runs": [{"model": "mine", "ranks": 1, "batch_per_rank": 8,
+      "breakdown": {"ranks": [{)" + phases + R"(}]},
+      "recorded": {"gradients": [{"elements": 1, "after_backward_s": 1}]}}]}})");
+    return read_recorded_training(path);
+  };
+  const std::string series =
+      R"("phases": {"backward_s": 2, "step_s": 3}, "steps": {"input_s": [0, 0], "other_s": [0, 0],
+         "forward_s": [1, 1], "backward_s": [2, 2], "optimizer_s": [0, )";
+  EXPECT_EQ(with(series + "0]}").ranks.front().size(), 2u);
+  EXPECT_THROW(with(series + "18446744073709551616]}"), Error);
+  EXPECT_THROW(with(R"("phases": {"backward_s": 1e30})"), Error);
+}
+
 }  // namespace
 }  // namespace lockstep::network_file

@@ -13,6 +13,7 @@ namespace lockstep::recordings {
 namespace {
 
 using nlohmann::json;
+using testing::HasSubstr;
 
 /// The one sentence that refuses a trace; empty where it was taken.
 std::string refusal(const std::string& text) {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
 #include "lockstep/base/error.h"
@@ -131,6 +132,58 @@ TEST_F(ImportTest, a_recording_with_files_missing_is_imported_as_far_as_it_goes)
   EXPECT_EQ(record.runs.front().recorded->ranks, std::vector<int>{0});
   EXPECT_THAT(record.runs.front().recorded->notes, Contains(HasSubstr("is missing")));
   EXPECT_NO_THROW(results::from_json(results::to_json(record), "run.json"));
+}
+
+TEST_F(ImportTest, a_rank_whose_window_has_none_of_its_steps_is_refused_or_left_out) {
+  for (const int count : {1, 2, 8, 15, 16, 17}) {
+    write_recording({});
+    json ends = json::parse(read_file(folder_ / "rank-0.json"))["step_end_s"];
+    ends.erase(ends.begin() + count, ends.end());
+    change(0, {{"step_end_s", ends}});
+    try {
+      EXPECT_GT(imported().images_per_s, 0);
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("step"));
+    }
+  }
+}
+
+TEST_F(ImportTest, one_text_is_bounded_by_its_own_length_whatever_is_in_it) {
+  std::string name(size_t{70} << 20, '\\');
+  for (size_t i = 1; i < name.size(); i += 2) name[i] = '"';
+  write_gz("bomb.json.gz", R"({"traceEvents": [{"ph": "X", "name": ")" + name + "\"}]}");
+  try {
+    import_job({.paths = {folder_ / "bomb.json.gz"}});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("a single text of more than 64 MiB"));
+  }
+}
+
+TEST_F(ImportTest, more_events_than_memory_is_kept_for_are_refused_with_a_share_of_the_steps) {
+  std::string text = R"({"traceEvents": [)";
+  const std::string name(5000, 'x');
+  for (int i = 0; i < 60'000; ++i)
+    text += fmt::format(R"({{"ph": "X", "cat": "cpu_op", "name": "{}{}", "ts": {}}},)", i, name, i);
+  text.back() = ']';
+  write_gz("many.json.gz", text + "}");
+  try {
+    import_job({.paths = {folder_ / "many.json.gz"}});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("has more events than fit into 400 MiB: 41"));
+    EXPECT_THAT(error.advice(), testing::ContainsRegex("at most 6[0-9] % as many steps: .*--steps FIRST:LAST"));
+  }
+}
+
+TEST_F(ImportTest, a_trace_that_is_a_pipe_or_a_link_to_itself_is_refused_or_missing) {
+  write_recording({});
+  fs::remove(folder_ / "rank-1.trace.json.gz");
+  ASSERT_EQ(::mkfifo((folder_ / "rank-1.trace.json.gz").c_str(), 0600), 0);
+  EXPECT_THROW(imported(), Error);
+  fs::remove(folder_ / "rank-1.trace.json.gz");
+  fs::create_symlink("rank-1.trace.json.gz", folder_ / "rank-1.trace.json.gz");
+  EXPECT_THAT(imported().recorded->notes, Contains(HasSubstr("is missing")));
 }
 
 TEST_F(ImportTest, the_rank_that_ended_first_is_named_before_its_victims) {

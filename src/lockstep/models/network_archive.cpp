@@ -36,9 +36,12 @@ auto read_by_torch(const std::string& what, const Call& call) {
 /// An archive of PyTorch's. LibTorch reads it, but compares no checksums; read() does.
 class Archive final : public network_file::Entries {
  public:
-  explicit Archive(const std::string& path) : bytes_(path, std::ios::binary) {
+  explicit Archive(const std::string& path) {
+    std::error_code failed;
+    if (!std::filesystem::is_regular_file(path, failed))
+      throw Error(failed ? failed.message() : "it is not a regular file");
+    bytes_.open(path, std::ios::binary);
     if (!bytes_) throw Error(std::strerror(errno));
-    if (!std::filesystem::is_regular_file(path)) throw Error("it is not a regular file");
     size_ = std::filesystem::file_size(path);
     read_by_torch("it is not a ZIP archive of PyTorch's, or is cut off or damaged",
                   [&] { names_ = reader_.emplace(path).getAllRecords(); });

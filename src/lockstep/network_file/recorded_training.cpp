@@ -18,6 +18,10 @@ namespace {
 constexpr int64_t kMostElements = int64_t{1} << 40;
 constexpr int64_t kMostBatch = int64_t{1} << 31;
 constexpr int kBytesOfValue = 4;
+/// A day, of which a replay would hardly see the end.
+constexpr double kLongestStep_s = 86400;
+/// Phases of the steps are part of them, and of others than the mean is of some more.
+constexpr double kMostOfStep = 1.5;
 
 /// Times of a recorded step, of which none is negative.
 double seconds(const JsonNode& node) {
@@ -52,13 +56,18 @@ std::vector<std::vector<RecordedStep>> steps_of(const JsonNode& run) {
         share(processor, "before_s", mean_s("input_s") + mean_s("forward_s") + mean_s("other_s"));
     const double backward = share(processor, "backward_s", mean_s("backward_s"));
     const double optimizer = is_own ? 0 : share(processor, "optimizer_s", mean_s("optimizer_s"));
+    const double step_s = mean_s("step_s") > 0 ? mean_s("step_s") : kLongestStep_s;
+    double sum_s = 0;
     for (size_t i = 0; i < count; ++i) {
       const double before_s =
           std::max(0.0, input_s[i]) + std::max(0.0, forward_s[i]) + std::max(0.0, other_s[i]);
+      sum_s += before_s + std::max(0.0, backward_s[i]) + std::max(0.0, optimizer_s[i]);
       steps.push_back({.before_s = before * before_s,
                        .backward_s = backward * std::max(0.0, backward_s[i]),
                        .optimizer_s = optimizer * std::max(0.0, optimizer_s[i])});
     }
+    if (!(sum_s <= kMostOfStep * static_cast<double>(count) * std::min(step_s, kLongestStep_s)))
+      means["step_s"].refuse(fmt::format("the time of steps whose phases take {:.3g} s", sum_s));
   }
   return ranks;
 }

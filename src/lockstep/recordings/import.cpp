@@ -290,7 +290,8 @@ class Importer {
     run_.memory_format = "own";
     if (!placed_.empty()) {
       const RankSteps& steps = placed_.front().steps;
-      run_.accumulate = steps.passes;
+      // Of no step: none that the ranks have in common can be found either.
+      run_.accumulate = std::max(1, steps.passes);
       recorded_.gradients = steps.gradients;
       recorded_.has_loader = steps.has_loader;
     }

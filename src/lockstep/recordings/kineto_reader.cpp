@@ -100,6 +100,8 @@ void read_devices(const nlohmann::json& value, KinetoTrace& trace) {
 constexpr const char* kAdvice = "Give a trace that torch.profiler's export_chrome_trace() wrote.";
 /// Times beyond these are none; nanoseconds still fit 64 bits.
 constexpr double kMostMicroseconds = 9.2e15;
+/// The most memory for events of one trace, in bytes: some ten million, a hundred times those of a usual window.
+constexpr size_t kMostKept = size_t{400} << 20;
 /// Unknown categories and libraries that are kept.
 constexpr size_t kMostUnknown = 8;
 
@@ -399,8 +401,10 @@ class Handler : public nlohmann::json_sax<json> {
       return;
     }
     const auto [name, is_new] = names_.try_emplace(event_.name, static_cast<uint32_t>(trace_.names.size()));
+    kept_bytes_ += sizeof(Event);
     if (is_new) {
       trace_.names.push_back(plain_text(event_.name));
+      kept_bytes_ += 2 * (event_.name.size() + kName);
       const std::string_view library = unknown_library(event_.name);
       if (!library.empty() && trace_.unknown_libraries.size() < kMostUnknown)
         trace_.unknown_libraries.emplace(library);
@@ -419,13 +423,24 @@ class Handler : public nlohmann::json_sax<json> {
                         event.role != EventRole::kSynchronize;
     if (wanted && (event_.details.elements > 0 || !event_.details.collective.empty())) {
       event.details = static_cast<int32_t>(trace_.details.size());
+      kept_bytes_ += sizeof(Details) + event_.details.group_ranks.size();
       trace_.details.push_back(std::move(event_.details));
     }
     trace_.events.push_back(event);
+    if (kept_bytes_ < kMostKept) return;
+    const int percent = std::max(1, static_cast<int>(100 * text_.share_read()));
+    throw Error(
+        fmt::format("'{}' has more events than fit into {} MiB: {} are in the first {} % of it", text_.name(),
+                    kMostKept >> 20, trace_.events.size(), percent),
+        fmt::format("Record at most {} % as many steps: lockstep record --steps FIRST:LAST.", percent));
   }
+
+  /// Of a name in two tables, roughly.
+  static constexpr size_t kName = 80;
 
   TraceText& text_;
   KinetoTrace trace_;
+  size_t kept_bytes_ = 0;
   int depth_ = 0;
   Top top_ = Top::kOther;
   /// The metadata that are being built.

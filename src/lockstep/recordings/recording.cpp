@@ -88,11 +88,12 @@ void leave_out_earlier(std::vector<Member>& members) {
 }
 
 std::vector<fs::path> traces_in(const fs::path& folder, std::vector<fs::path>& folders) {
-  std::error_code error;
+  std::error_code error, unknown;
   std::vector<fs::path> files;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-    if (entry.is_directory(error)) folders.push_back(entry.path());
-    if (entry.is_regular_file(error) && is_trace_name(entry.path())) files.push_back(entry.path());
+    // Of a link to itself neither is known.
+    if (entry.is_directory(unknown)) folders.push_back(entry.path());
+    if (entry.is_regular_file(unknown) && is_trace_name(entry.path())) files.push_back(entry.path());
   }
   if (error) throw Error(fmt::format("'{}' cannot be read: {}", folder.string(), error.message()));
   std::ranges::sort(files);

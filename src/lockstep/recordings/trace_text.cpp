@@ -1,5 +1,6 @@
 #include "lockstep/recordings/trace_text.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -8,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
 
 namespace lockstep::recordings {
 
@@ -29,6 +31,7 @@ struct Archive {
   void open(const std::filesystem::path& path) {
     archive_read_support_format_tar(read);
     archive_read_support_format_zip(read);
+    require_regular_file(path);
     errno = 0;
     if (archive_read_open_filename(read, path.c_str(), kBlock) != ARCHIVE_OK)
       throw Error(fmt::format("'{}' cannot be read: {}", path.string(),
@@ -68,6 +71,7 @@ struct TraceText::File {
   /// The one that is read; null: there is nothing.
   archive* read = outer.read;
   std::vector<char> block;
+  std::filesystem::path path;
 
   void open_inner(const std::string& name) {
     block.resize(kBlock);
@@ -88,6 +92,7 @@ struct TraceText::File {
 
 TraceText TraceText::open(const std::filesystem::path& path, const std::string& inside) {
   auto file = std::make_shared<File>();
+  file->path = path;
   file->outer.open(path);
   std::string name = inside.empty() ? path.string() : fmt::format("{}/{}", path.string(), inside);
   bool found = false;
@@ -108,6 +113,13 @@ TraceText::TraceText(std::string_view bytes, std::string name)
 TraceText::TraceText(std::shared_ptr<File> file, std::string name)
     : file_(std::move(file)), name_(std::move(name)), chunk_(kChunk, '\0') {
   fill();
+}
+
+double TraceText::share_read() const {
+  std::error_code failed;
+  const auto size = file_ == nullptr ? 0 : std::filesystem::file_size(file_->path, failed);
+  const auto read = file_ == nullptr ? 0 : archive_filter_bytes(file_->outer.read, -1);
+  return failed || size == 0 ? 1 : std::min(1.0, static_cast<double>(read) / static_cast<double>(size));
 }
 
 int64_t TraceText::position() const {
@@ -133,9 +145,16 @@ void TraceText::fill() {
     throw Error(fmt::format("'{}' cannot be read beyond byte {} of its text: {}", name_, read_, said),
                 "Copy it again.");
   }
-  const void* quote = memrchr(chunk_.data(), '"', static_cast<size_t>(count));
-  unquoted_ = quote == nullptr ? unquoted_ + static_cast<size_t>(count)
-                               : static_cast<size_t>(chunk_end_ - static_cast<const char*>(quote));
+  // A quotation mark behind an odd number of backslashes is one of the text.
+  std::string_view text(chunk_.data(), static_cast<size_t>(count));
+  size_t quote = text.rfind('"');
+  while (quote != std::string_view::npos && quote > 0) {
+    const size_t before = text.find_last_not_of('\\', quote - 1);
+    const size_t slashes = before == std::string_view::npos ? quote : quote - 1 - before;
+    if (slashes % 2 == 0) break;
+    quote = text.rfind('"', quote - 1);
+  }
+  unquoted_ = quote == std::string_view::npos ? unquoted_ + text.size() : text.size() - quote;
   if (unquoted_ > kMostToken)
     throw Error(fmt::format("'{}' is no trace: a single text of more than {} MiB ends at byte {}", name_,
                             kMostToken >> 20, read_));

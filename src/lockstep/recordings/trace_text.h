@@ -65,6 +65,8 @@ class TraceText {
   }
   /// Characters before the position, after decompression.
   int64_t position() const;
+  /// The part of the file that has been read, before decompression; 1 where that is not known.
+  double share_read() const;
   bool ended() const { return at_ == chunk_end_; }
 
  private:
@@ -82,7 +84,7 @@ class TraceText {
   std::string chunk_;
   const char* at_ = nullptr;
   const char* chunk_end_ = nullptr;
-  /// Characters up to the end of the chunk, and since the last quotation mark.
+  /// Characters up to the end of the chunk, and since the last quotation mark that is none of a text.
   int64_t read_ = 0;
   size_t unquoted_ = 0;
 };
