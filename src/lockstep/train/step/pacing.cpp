@@ -56,8 +56,9 @@ measure::StoppingDecision decide(std::span<const double> step_s, double elapsed_
     decision.steady.unsettled_reason = measure::kWarmupNotOver;
   }
   const size_t warm = certain_warmup(options);
-  if (steps < warm) decision.steps_to_next = warm - steps + first_measured(options);
-  if (options.steps || steps < warm) {
+  const bool early = steps < std::min(warm + first_measured(options), kStepsToFirstDecision);
+  if (early) decision.steps_to_next = warm + first_measured(options) - steps;
+  if (options.steps || early) {
     // Those that fit into half of the time that is left: later steps may take longer.
     const double fit = 0.5 * (options.time_limit_s() - elapsed_s) * static_cast<double>(steps) / elapsed_s;
     if (fit < static_cast<double>(decision.steps_to_next))
@@ -82,6 +83,8 @@ size_t certain_warmup(const PacingOptions& options) {
 
 size_t steps_to_first_decision(const PacingOptions& options) {
   const size_t all = certain_warmup(options) + first_measured(options);
+  // The first step tells how many fit into the time.
+  if (options.max_time_s) return 1;
   return std::isinf(options.time_limit_s()) ? all : std::min(all, kStepsToFirstDecision);
 }
 
