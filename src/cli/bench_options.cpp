@@ -69,7 +69,8 @@ void add_measuring_flags(Flags& flags, BenchOptions& options) {
             "seconds of steps that a row measures at least, unless --steps or --max-time ends it",
             {.numbers = NumberRange{.most = 1e6, .unit = Unit::kSeconds}});
   flags.add("--max-time", sweep.pacing.max_time_s,
-            "seconds after which a row ends in any case [60; without limit where --steps is given]",
+            "seconds after which a row ends in any case, warm-up included [60; without limit where --steps is "
+            "given]",
             {.numbers = times_from(0)});
   flags.add("--steps", sweep.pacing.steps, "measured steps per row [as many as --precision-target needs]",
             {.numbers = counts_up_to(kMostSteps)});
@@ -297,7 +298,7 @@ std::vector<GivenFile> outputs_of(const BenchOptions& options) {
 
 void check_files(const BenchOptions& options) {
   refuse_stdout(outputs_of(options));
-  check_output_files(outputs_of(options), {}, options.force);
+  check_output_files(outputs_of(options), inputs_of(options.sweep), options.force);
 }
 
 // Each row names the table that published it, the flags that come closest, and in words all that still

@@ -141,6 +141,13 @@ std::vector<Row> rows_of(const CollectivesOptions& options, const std::string& b
       }
     }
   }
+  for (const int64_t bytes : sizes) {
+    const auto fits = [&](const Row& row) { return row.bytes <= bytes; };
+    if (bytes < int64_t{sizeof(double)} && std::ranges::none_of(rows, fits))
+      throw ConfigError(fmt::format("--sizes {}B is less than an element of {} for each rank", bytes,
+                                    fmt::join(options.dtypes, ", ")),
+                        "Give whole elements, or --dtype uint8.");
+  }
   if (!rows.empty()) return rows;
   throw ConfigError(fmt::format("no collective of {} works {} of place", fmt::join(options.collectives, ", "),
                                 fmt::join(options.places, " or ")),
@@ -262,7 +269,13 @@ int run_collectives(CollectivesOptions options, const Arguments& command) {
   std::vector<GivenFile> imports;
   for (const std::string& path : options.imports) imports.push_back({"--import", path});
   CollectivesRun run(options, command);
+  if (options.markdown && options.json == "-")
+    throw ConfigError("--markdown has no effect beside --json -, which takes the place of tables",
+                      "Leave one of them out.");
   if (!imports.empty()) {
+    if (options.ranks.size() > 1 || options.collectives.size() > 1)
+      throw ConfigError("--import takes one --collective and one --ranks, which say what the text does not",
+                        "Give one, or import texts of several one by one.");
     check_output_files({{"--json", options.json}}, imports, options.force);
     return run.import();
   }
@@ -285,6 +298,8 @@ int run_collectives(CollectivesOptions options, const Arguments& command) {
   if (!site.supervised() && site.speaks()) {
     check_output_files({{"--json", options.json}}, {}, options.force);
     claims = claim_outputs({{"--json", options.json}});
+    if (std::ranges::all_of(plans.front().rows, [](const Row& row) { return row.ranks == 1; }))
+      print_warning("one rank has nobody to send to: its times are those of calls and copies", "");
   }
   return run.measure(plans);
 }
@@ -399,14 +414,17 @@ RunCommand add_collectives(Flags& flags) {
   const auto options = std::make_shared<CollectivesOptions>();
   const std::vector<std::string> names = collectives::operations().names();
   flags.set_examples(kCollectivesExamples);
+  flags.set_modes({"--import"});
+  const FlagUse importing{.modes = {"--import"}};
   flags.begin_group("What to measure (lists separated by commas)");
-  flags.add("--collective", options->collectives, fmt::format("{}", fmt::join(names, ", ")));
+  flags.add("--collective", options->collectives, fmt::format("{}", fmt::join(names, ", ")),
+            {.use = importing});
   flags.add(
       "--sizes", options->sizes,
       "sizes (4KiB,25MiB), ranges in doublings (8B..1GiB), or model:NAME for the buckets that DDP sends "
       "for a network; as nccl-tests counts, all ranks' parts together");
   flags.add("--ranks", options->ranks, "number of ranks [2, 4, ... up to the cores, or the launcher's ranks]",
-            {.numbers = counts_up_to(results::kMostRanks)});
+            {.numbers = counts_up_to(results::kMostRanks), .use = importing});
   flags.add("--dtype", options->dtypes, "fp32, fp64, fp16, bf16, uint8, int32 or int64");
   flags.add("--place", options->places,
             "in: input and output in one buffer; out: in two [all that each collective has]",
@@ -426,8 +444,9 @@ RunCommand add_collectives(Flags& flags) {
             "iterations of each size [as many as --min-time has, 10 to 1000]",
             {.numbers = counts_up_to(1e6)});
   flags.add("--min-time", options->pacing.min_time_s,
-            "seconds of each size, unless --iterations says how many", {.numbers = times_from(0)});
-  flags.begin_group("Output");
+            "seconds of each size, unless --iterations says how many",
+            {.numbers = times_from(0), .use = FlagUse{.never_beside = "--iterations"}});
+  flags.begin_group("Output", importing);
   flags.add("--import", options->imports,
             "in place of measuring, read the text that nccl-tests or the OSU micro-benchmarks printed; "
             "--collective and --ranks say what it does not",
@@ -436,7 +455,7 @@ RunCommand add_collectives(Flags& flags) {
             {.value = "FILE"});
   add_force_flag(flags, options->force);
   flags.add_switch("--markdown", options->markdown, "write tables as GitHub's Markdown");
-  flags.add_switch("--dry-run", options->dry_run, "print what would be measured");
+  flags.add_switch("--dry-run", options->dry_run, "print what would be measured", FlagUse{});
   flags.add_switch("-q,--quiet", options->quiet, "print no notes and no progress");
   add_job_flags(flags, options->job, /*devices=*/false);
   return [options, &flags](const Arguments& arguments) {

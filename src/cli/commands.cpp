@@ -237,7 +237,9 @@ RunCommand CommandLine::parse(const Arguments& arguments) {
   }
   const auto parsed =
       std::ranges::find_if(commands_, [](const Command& command) { return command.app.parsed(); });
-  return parsed == commands_.end() ? RunCommand() : parsed->run;
+  if (parsed == commands_.end()) return {};
+  parsed->flags.check_uses();
+  return parsed->run;
 }
 
 std::vector<std::string> CommandLine::completions(

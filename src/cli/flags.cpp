@@ -64,6 +64,7 @@ void Flags::add(const std::string& name, Value& value, const std::string& help, 
   using One = typename Single<Value>::Type;
   LOCKSTEP_ASSERT(!std::is_arithmetic_v<One> || form.numbers);
   CLI::Option& option = *command_.add_option(name, value, help)->group(group_);
+  keep_use(name, form.use);
   if constexpr (std::is_same_v<Value, std::vector<One>>) {
     // A shell's glob gives positional arguments one by one, and file names may contain commas.
     const bool positional = !name.starts_with('-');
@@ -102,7 +103,9 @@ template void Flags::add(const std::string&, std::vector<int>&, const std::strin
 template void Flags::add(const std::string&, std::vector<double>&, const std::string&, FlagForm);
 template void Flags::add(const std::string&, std::vector<std::string>&, const std::string&, FlagForm);
 
-void Flags::add_switch(const std::string& name, bool& value, const std::string& help) {
+void Flags::add_switch(const std::string& name, bool& value, const std::string& help,
+                       std::optional<FlagUse> use) {
+  keep_use(name, use);
   // The opposite of the default, not of the current value: giving a flag twice must not turn it back.
   const auto turn = [&value, turned = !value] { value = turned; };
   add_flag(name, turn, help);
@@ -111,6 +114,7 @@ void Flags::add_switch(const std::string& name, bool& value, const std::string& 
 void Flags::add_callback(const std::string& name, bool is_switch,
                          std::function<void(const std::string&)> take, const std::string& help,
                          const FlagForm& form) {
+  keep_use(name, form.use);
   if (is_switch) {
     add_flag(
         name, [take = std::move(take)] { take("on"); }, help);
@@ -142,6 +146,26 @@ void Flags::pass_on(PassedOn& words) {
 
 bool Flags::given(const std::string& name) const {
   return command_.count(name) > 0;
+}
+
+void Flags::check_uses() const {
+  for (const auto& [name, use] : uses_) {
+    // Commands say themselves which arguments they take.
+    if (!name.starts_with('-') || !given(name)) continue;
+    const auto refuse = [&](const char* how, const std::string& other, const std::string& advice) {
+      throw ConfigError(fmt::format("{} has no effect {} {}", name, how, other), advice);
+    };
+    if (*use.needs != '\0' && !given(use.needs)) refuse("without", use.needs, fmt::format("Add {}.", use.needs));
+    const auto leaves_out = [&](const std::string& mode) {
+      return mode == use.never_beside ||
+             (mode != name && std::ranges::find(use.modes, mode) == use.modes.end() &&
+              std::ranges::find(modes_, mode) != modes_.end());
+    };
+    std::vector<std::string> others = modes_;
+    if (*use.never_beside != '\0') others.emplace_back(use.never_beside);
+    for (const std::string& other : others)
+      if (leaves_out(other) && given(other)) refuse("beside", other, "Leave one of them out.");
+  }
 }
 
 void Flags::refuse(std::initializer_list<const char*> names, const std::string& where,

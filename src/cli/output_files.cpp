@@ -97,7 +97,14 @@ void check_output_files(const std::vector<GivenFile>& outputs, const std::vector
                         bool force) {
   check_outputs(outputs, inputs);
   for (const auto& [flag, path] : outputs) {
-    if (force || path.empty() || path == "-" || !holds_something(path) || is_own(path)) continue;
+    if (path.empty() || path == "-" || !holds_something(path) || is_own(path)) continue;
+    for (const auto& [name, folder] : inputs) {
+      if (folder.empty() || !is_inside(path, folder)) continue;
+      throw ConfigError(fmt::format("{} '{}' is a file of {} '{}', which would be lost", flag, path.string(),
+                                    name, folder.string()),
+                        "Choose another file to write to.");
+    }
+    if (force) continue;
     throw ConfigError(
         fmt::format("{} '{}' is a file that lockstep did not write, and would be lost", flag, path.string()),
         "Choose another name, or add --force to replace it.");

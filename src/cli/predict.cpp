@@ -41,12 +41,6 @@ smaller ones and compared with what was published. docs/predicting.md has the fo
 to trust them.
 )";
 
-/// Flags of a job that say nothing about published curves.
-constexpr std::initializer_list<const char*> kJobFlags = {
-    "--ranks",   "--per-host", "--global-batch", "--model",     "--strategy", "--batch",
-    "--what-if", "--verify",   "--rounds",       "--row-time",  "--dry-run",  "--simulate",
-    "--steps",   "--seed",     "--slow-rank",    "--thin-link", "--lose-host"};
-
 struct PredictOptions {
   std::string curves;
   std::string known_up_to = "half";
@@ -233,6 +227,7 @@ int run_predict(const PredictOptions& options) {
 RunCommand add_predict(Flags& flags) {
   const auto options = std::make_shared<PredictOptions>();
   flags.set_examples(kPredictExamples);
+  flags.set_modes({"--curves"});
   add_predict_job_flags(flags, options->job);
   flags.begin_group("Published curves");
   flags.add("--curves", options->curves,
@@ -240,24 +235,15 @@ RunCommand add_predict(Flags& flags) {
             {.value = "FILE.csv"});
   flags.add("--known-up-to", options->known_up_to,
             "counts to predict from: those up to half of a curve's largest one, or up to a number of GPUs",
-            {.value = "N|half"});
-  flags.begin_group("Output");
+            {.value = "N|half", .use = FlagUse{.needs = "--curves", .modes = {"--curves"}}});
+  flags.begin_group("Output", {.modes = {"--curves"}});
   flags.add("--json", options->json, "write the predictions as JSON in place of tables, to a file or stdout",
             {.value = "FILE", .alone = "-"});
   add_force_flag(flags, options->force);
-  flags.add_switch("--markdown", options->markdown, "write tables as GitHub's Markdown");
+  flags.add_switch("--markdown", options->markdown, "write tables as GitHub's Markdown",
+                   FlagUse{.never_beside = "--json", .modes = {"--curves"}});
   flags.add_switch("-q,--quiet", options->quiet, "print no progress and no notes");
-  return [options, &flags](const Arguments& /*arguments*/) {
-    if (options->curves.empty())
-      flags.refuse({"--known-up-to"}, "without --curves", "Give a table with --curves.");
-    else
-      flags.refuse(kJobFlags, "on --curves", "It belongs to the prediction of a job from its result file.");
-    if (!options->job.simulate) {
-      flags.refuse({"--steps", "--seed", "--slow-rank", "--thin-link", "--lose-host"}, "without --simulate",
-                   "Add --simulate 128.");
-    }
-    if (!options->job.verify.wanted)
-      flags.refuse({"--rounds", "--row-time", "--dry-run"}, "without --verify", "Add --verify.");
+  return [options](const Arguments& /*arguments*/) {
     if (options->quiet) set_quiet(true);
     return run_predict(*options);
   };

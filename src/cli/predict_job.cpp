@@ -516,6 +516,13 @@ Outlook outlook_of(const results::RunRecord& record, const std::string& path) {
 int run_predict_job(const PredictJobOptions& asked, const std::string& json, bool markdown) {
   PredictJobOptions options = asked;
   check_verify(options);
+  for (const int ranks : options.ranks) {
+    // Smaller batches have an error of their own.
+    if (const int images = options.global_batch.value_or(0); images > ranks && images % ranks != 0)
+      throw ConfigError(
+          fmt::format("--global-batch {} cannot be split into equal parts for {} ranks", images, ranks),
+          fmt::format("A multiple of {}, such as {}, can.", ranks, images + ranks - images % ranks));
+  }
   results::RunRecord record = results::read_record(options.record);
   for (results::Run& run : record.runs) {
     if (!predict::knows_hosts(run) && options.per_host)
@@ -542,6 +549,7 @@ int run_predict_job(const PredictJobOptions& asked, const std::string& json, boo
 }
 
 void add_predict_job_flags(Flags& flags, PredictJobOptions& options) {
+  const FlagUse verifying{.needs = "--verify"}, simulating{.needs = "--simulate"};
   flags.begin_group("A job from its breakdown");
   flags.add("run", options.record,
             "a result with a breakdown: of 'lockstep bench --breakdown', 'record' or 'import'",
@@ -556,11 +564,11 @@ void add_predict_job_flags(Flags& flags, PredictJobOptions& options) {
             {.numbers = counts_up_to(1e9)});
   flags.add("--network", options.network,
             "bandwidth of a host and latency of a message between hosts: 25gbit,20us [as measured]",
-            {.value = "LINK"});
+            {.value = "LINK", .use = FlagUse{.modes = {"--curves"}}});
   flags.add("--collectives", options.collectives,
             "measured times of collectives: a file of 'lockstep collectives' (with --import and --ranks from "
             "what OSU printed), a list in JSON, or what nccl-tests printed [the run's own buckets]",
-            {.value = "FILE"});
+            {.value = "FILE", .use = FlagUse{.modes = {"--curves"}}});
   flags.add("--model", options.model, "network, where the file holds several", {.value = "NAME"});
   flags.add("--strategy", options.strategy, "strategy to predict [all in the file]", {.value = "NAME"});
   flags.add("--batch", options.batch, "images per rank and batch, where the file holds several",
@@ -574,21 +582,23 @@ void add_predict_job_flags(Flags& flags, PredictJobOptions& options) {
                    "measure those changes that this machine can run, in launches in turn with the unchanged "
                    "job, and print both gains");
   flags.add("--rounds", options.verify.rounds, "launches of each that --verify makes",
-            {.numbers = counts_up_to(1000)});
+            {.numbers = counts_up_to(1000), .use = verifying});
   flags.add("--row-time", options.verify.row_time_s, "seconds after which such a launch ends in any case",
-            {.numbers = times_from(0)});
+            {.numbers = times_from(0), .use = verifying});
   flags.add_switch("--dry-run", options.verify.dry_run,
-                   "print what --verify would launch, and measure nothing");
+                   "print what --verify would launch, and measure nothing", verifying);
   flags.add("--simulate", options.simulate, "simulate so many ranks bucket by bucket, beside the formulas",
             {.numbers = counts_up_to(1 << 16)});
-  flags.add("--steps", options.steps, "steps to simulate", {.numbers = counts_up_to(kMostSteps)});
-  flags.add("--seed", options.seed, "seed of the simulation's noise", {.numbers = kSeeds});
+  flags.add("--steps", options.steps, "steps to simulate",
+            {.numbers = counts_up_to(kMostSteps), .use = simulating});
+  flags.add("--seed", options.seed, "seed of the simulation's noise",
+            {.numbers = kSeeds, .use = simulating});
   flags.add("--slow-rank", options.slow_rank, "simulate a rank that computes so many times as long: 1.3x",
-            {.value = "FACTOR"});
+            {.value = "FACTOR", .use = simulating});
   flags.add("--thin-link", options.thin_link, "simulate a link with this share of the bandwidth: 0.5x",
-            {.value = "FACTOR"});
+            {.value = "FACTOR", .use = simulating});
   flags.add("--lose-host", options.lose_host, "simulate that a host is lost after so many steps",
-            {.value = "STEPS", .numbers = counts_up_to(kMostSteps)});
+            {.value = "STEPS", .numbers = counts_up_to(kMostSteps), .use = simulating});
 }
 
 }  // namespace lockstep::cli

@@ -98,8 +98,20 @@ void add_training_flags(Flags& flags, train::SweepOptions& sweep, Rows rows, con
             "some");
 }
 
-void add_job_flags(Flags& flags, train::JobOptions& options, bool devices) {
-  flags.begin_group("Ranks");
+std::vector<GivenFile> inputs_of(const train::SweepOptions& sweep) {
+  std::vector<GivenFile> inputs{{"--data", sweep.common.data}};
+  std::error_code ignored;
+  for (const std::string& model : sweep.models) {
+    // mine.pt2, replay:run.json, ./libmine.so:mine.
+    for (const std::string& path :
+         {model, model.substr(model.find(':') + 1), model.substr(0, model.rfind(':'))})
+      if (std::filesystem::exists(path, ignored)) inputs.push_back({"--model", path});
+  }
+  return inputs;
+}
+
+void add_job_flags(Flags& flags, train::JobOptions& options, bool devices, FlagUse use) {
+  flags.begin_group("Ranks", std::move(use));
   if (devices) {
     flags.add(
         "--device", options.device,

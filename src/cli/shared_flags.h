@@ -1,5 +1,6 @@
 #pragma once
 
+#include "lockstep/base/file.h"
 #include "lockstep/results/tables/tables.h"
 #include "lockstep/train/job/job_site.h"
 #include "lockstep/train/rows/sweep.h"
@@ -46,9 +47,12 @@ void add_row_flags(Flags& flags, train::SweepOptions& sweep, Rows rows, const st
 void add_training_flags(Flags& flags, train::SweepOptions& sweep, Rows rows, const std::string& group,
                         const std::string& usual_input);
 
+/// The files and folders that --model and --data name.
+std::vector<GivenFile> inputs_of(const train::SweepOptions& sweep);
+
 /// --device and --share-device, unless not `devices`; --backend, --launch, --threads, --bind, --interface and
 /// --timeout.
-void add_job_flags(Flags& flags, train::JobOptions& options, bool devices = true);
+void add_job_flags(Flags& flags, train::JobOptions& options, bool devices = true, FlagUse use = {});
 
 /// --style, --markdown and --epoch-size, in the group that was begun.
 void add_style_flags(Flags& flags, results::RenderOptions& how);

@@ -279,11 +279,11 @@ int measure_topo(const TopoOptions& options, const Arguments& command) {
 
 int run_topo(const TopoOptions& options, const Arguments& command) {
   if (options.quiet) set_quiet(true);
-  if (options.measure) {
-    if (!options.from.empty())
-      throw ConfigError("topo takes --measure or --from, not both", "--from shows what was measured before.");
-    return report_once([&] { return measure_topo(options, command); });
-  }
+  const bool tables = options.json != "-" && options.svg != "-" &&
+                      (options.measure || (options.json.empty() && options.svg.empty()));
+  if (options.markdown && !tables && options.from.empty())
+    throw ConfigError("--markdown has no effect: --json or --svg take the place of tables", "Leave it out.");
+  if (options.measure) return report_once([&] { return measure_topo(options, command); });
   // Checked up front: inspecting the machine takes a while.
   check_output_files({{"--json", options.json}, {"--svg", options.svg}}, {{"--from", options.from}},
                      options.force);
@@ -298,15 +298,17 @@ int run_topo(const TopoOptions& options, const Arguments& command) {
 RunCommand add_topo(Flags& flags) {
   const auto options = std::make_shared<TopoOptions>();
   flags.set_examples(kTopoExamples);
+  flags.set_modes({"--from"});
   flags.add(
       "--from", options->from,
       "show a recorded machine: a file of 'lockstep topo --json FILE', with --measure or without, or XML "
       "of hwloc's lstopo [this machine]",
       {.value = "FILE"});
-  flags.begin_group("Measuring the links between ranks");
+  flags.begin_group("Measuring the links between ranks", {.needs = "--measure"});
   flags.add_switch("--measure", options->measure,
                    "latency and bandwidth between every two ranks, which interfaces they take, and what is "
-                   "wrong with them");
+                   "wrong with them",
+                   FlagUse{});
   flags.add("--ranks", options->ranks, "number of ranks [the cores, or the launcher's ranks]",
             {.numbers = NumberRange{.least = 2, .most = results::kMostRanks}});
   flags.add("--pair-time", options->pacing.pair_s, "seconds for each pair of ranks, over five rounds",
@@ -314,7 +316,7 @@ RunCommand add_topo(Flags& flags) {
   flags.add("--backend", options->job.backend,
             "gloo: TCP sockets, as gloo takes them; mpi, thread: messages of that library");
   flags.add_switch("--dry-run", options->dry_run, "print what would be measured, and how long it takes");
-  flags.begin_group("Output");
+  flags.begin_group("Output", {.modes = {"--from"}});
   flags.add("--json", options->json,
             "write JSON to this file, without --measure in place of tables; - for stdout", {.value = "FILE"});
   flags.add("--svg", options->svg, "draw hosts, sockets, GPUs and the links between ranks into this file",
@@ -322,15 +324,8 @@ RunCommand add_topo(Flags& flags) {
   add_force_flag(flags, options->force);
   flags.add_switch("--markdown", options->markdown, "write tables as GitHub's Markdown");
   flags.add_switch("-q,--quiet", options->quiet, "print no notes and no progress");
-  add_job_flags(flags, options->job, /*devices=*/false);
-  return [options, &flags](const Arguments& arguments) {
-    if (!options->measure) {
-      flags.refuse({"--ranks", "--pair-time", "--backend", "--dry-run", "--threads", "--bind", "--launch",
-                    "--interface", "--timeout", "--join-timeout"},
-                   "without --measure", "lockstep topo --measure measures the links between ranks.");
-    }
-    return run_topo(*options, arguments);
-  };
+  add_job_flags(flags, options->job, /*devices=*/false, {.needs = "--measure"});
+  return [options](const Arguments& arguments) { return run_topo(*options, arguments); };
 }
 
 }  // namespace lockstep::cli

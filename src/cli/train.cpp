@@ -288,10 +288,11 @@ void check_before_start(const train::TrainingPlan& plan, const TrainOptions& opt
   if (!job.site.speaks()) return;
   const GivenFile checkpoint{"--checkpoint", options.plan.checkpoint_path};
   refuse_stdout({{"--json", options.json_path}, checkpoint});
-  check_output_files({{"--json", options.json_path}},
-                     {checkpoint, {"--resume", options.plan.resume_path}, {"--init", options.plan.init_path}},
-                     options.force);
-  check_outputs({checkpoint});
+  std::vector<GivenFile> inputs = inputs_of(options.sweep);
+  inputs.push_back({"--init", options.plan.init_path});
+  check_outputs({checkpoint}, inputs);
+  inputs.insert(inputs.end(), {checkpoint, {"--resume", options.plan.resume_path}});
+  check_output_files({{"--json", options.json_path}}, inputs, options.force);
   check_checkpoint(checkpoint, options.plan.resume_path, options.force);
 }
 

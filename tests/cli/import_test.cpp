@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "lockstep/base/file.h"
 #include "lockstep/results/files/record_json.h"
@@ -126,6 +127,48 @@ TEST(ImportTest, wrong_files_are_answered_with_one_sentence) {
   refused({traces[0], "-o", traces[0]}, 2, "would be lost");
   refused({traces[0], "--alone", traces[1]}, 2, "--alone has no run of one rank");
   refused({}, 2, "needs");
+}
+
+TEST(ImportTest, files_within_folders_that_are_read_are_inputs_too) {
+  const test::ScratchFolder folder;
+  std::filesystem::create_directory(folder.path("k"));
+  const auto traces = write_traces(folder, "k/rank-", {});
+  const std::string before = read_file(traces[0]);
+  std::filesystem::create_symlink(traces[0], folder.path("link.json"));
+  const std::vector<std::vector<std::string>> lines{{"-o", traces[0]},
+                                                    {"--trace", traces[1]},
+                                                    {"-o", folder.path("k/../k/rank-0.json")},
+                                                    {"-o", folder.path("link.json")}};
+  for (std::vector<std::string> words : lines) {
+    words.insert(words.begin(), {"lockstep", "import", folder.path("k"), "--force"});
+    const test::Finished finished = test::run_here(words);
+    EXPECT_EQ(finished.exit_code, 2) << words[5];
+    EXPECT_THAT(finished.error, HasSubstr("would be lost"));
+  }
+  EXPECT_EQ(read_file(traces[0]), before);
+  // A new file in the folder, and a result that is there already.
+  for (int i = 0; i < 2; ++i) {
+    const test::Finished kept = test::run_here(
+        {"lockstep", "import", traces[0], traces[1], "--alone", folder.path("nowhere"), "-o", traces[0]});
+    EXPECT_EQ(kept.exit_code, 2) << kept.error;
+    EXPECT_EQ(
+        test::run_here({"lockstep", "import", traces[0], traces[1], "-o", folder.path("k/run.json")}).exit_code,
+        0);
+  }
+}
+
+TEST(ImportTest, a_pipe_and_a_link_to_itself_are_refused_at_once) {
+  const test::ScratchFolder folder;
+  ASSERT_EQ(::mkfifo(folder.path("pipe.json").c_str(), 0600), 0);
+  std::filesystem::create_symlink("loop.json", folder.path("loop.json"));
+  const auto traces = write_traces(folder, "rank-", {});
+  for (const auto& [name, text] :
+       {std::pair{"pipe.json", "it is a pipe"}, {"loop.json", "Too many levels of symbolic links"}}) {
+    const test::Finished finished = test::run_here({"lockstep", "import", traces[0], folder.path(name)});
+    EXPECT_EQ(finished.exit_code, 1);
+    EXPECT_THAT(finished.error, testing::AllOf(HasSubstr(text), HasSubstr(name)));
+    EXPECT_THAT(finished.error, testing::Not(HasSubstr("filesystem error")));
+  }
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ double present_bandwidth(const JobModel& model, const Scenario& scenario, const 
 Link parse_network(const std::string& text) {
   const size_t comma = text.find(',');
   Link link{.latency_s = 0, .bytes_per_s = parse_bandwidth(text.substr(0, comma))};
-  std::optional<double> latency_s = 0;
+  std::optional<double> latency_s;
   if (comma != std::string::npos) {
     const std::string latency = text.substr(comma + 1);
     latency_s = number_before(latency, "us");
