@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Random faults in short jobs, and whether each ends as docs/errors.md says.
 
-    faults.py PROGRAM [--runs 40] [--first 1] [--jobs 2] [--kinds kill,down] [--places hosts] [--log FILE]
+    faults.py PROGRAM [--runs 40] [--first 1] [--jobs 2] [--commands bench,train] [--kinds kill,down] [--places hosts] [--log FILE]
 
-A run follows from the kinds and its seed, the first word of its line: `--first SEED --runs 1` repeats it. The ranks are
-threads of one process, processes that lockstep or its mpirun starts, or two processes on each of two hosts
+A run follows from the commands, the kinds and its seed, the first word of its line: `--first SEED --runs 1` repeats it. Every
+second is a bench; the others train, record, compare, predict --verify, measure collectives or links (hosts/command_job.py),
+with a choice of these faults of their own. The ranks are threads of one process, processes that lockstep or its mpirun starts, or two processes on each of two hosts
 (hosts/hosts.py), and the fault comes while they start, train or end.
 
 Judged: the job ends in time; the right rank, host and cause are named, once on each host that cannot hear the other;
@@ -27,6 +28,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "hosts"))
 import hosts  # noqa: E402
+from command_job import CommandFault, usable_commands  # noqa: E402
 from job import OUT, fill_memory, memory_group, of_another_version  # noqa: E402
 from judged_job import CUT, SURVIVED, JudgedJob  # noqa: E402
 
@@ -234,13 +236,27 @@ def parse():
     parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--step", type=int, default=1, help=argparse.SUPPRESS)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--commands", type=lambda text: text.split(","))
     parser.add_argument("--kinds", type=lambda text: text.split(","), default=list(KINDS))
     parser.add_argument("--places", default="threads,processes,hosts")
     parser.add_argument("--log", type=pathlib.Path, help="a file to add the lines to as well")
     options = parser.parse_args()
     options.program = str(pathlib.Path(options.program).resolve())
     options.places = {place[0] for place in options.places.split(",")}
+    if options.commands is None:
+        # A choice of kinds is one of bench's.
+        options.commands = ["bench"] if options.kinds != list(KINDS) else usable_commands()
+        if "record" not in options.commands and options.first == 1 and options.kinds == list(KINDS):
+            print("not on this machine, for want of .venv-dev with PyTorch (make setup-python): record", flush=True)
     return options
+
+
+def drawn(network, seed, options):
+    """The run of a seed: every second one a bench, if that is among the commands."""
+    others = [name for name in options.commands if name != "bench"]
+    if not others or ("bench" in options.commands and seed % 2 == 0):
+        return Fault(network, seed, options)
+    return CommandFault(network, seed, options, random.Random(f"{seed} command").choice(others))
 
 
 def main():
@@ -269,7 +285,7 @@ def main():
     options.kinds = [kind for kind in options.kinds if kind not in lacks]
     counts = collections.Counter()
     for seed in range(options.first, options.first + options.runs * options.step, options.step):
-        fault = Fault(network, seed, options)
+        fault = drawn(network, seed, options)
         fault.go()
         counts["problem" if fault.problems else "ok"] += 1
         lines = fault.line() + "\n"
