@@ -85,6 +85,10 @@ void import_recording(const std::filesystem::path& folder, const RecordOptions& 
 void conclude(RecordingFolder& folder, const RecordOptions& options, int exit_code) {
   launch::SignalPipe signals{SIGINT, SIGTERM, SIGHUP};
   const size_t ranks = folder.ranks().size();
+  if (std::error_code failed; !std::filesystem::exists(folder.path(), failed)) {
+    print_warning(fmt::format("nothing is kept: '{}' was removed", folder.path().string()), "");
+    return;
+  }
   if (ranks == 0 && exit_code != 0) {
     print_warning(fmt::format("nothing was recorded: the command failed before its first step (exit code {})",
                               exit_code),

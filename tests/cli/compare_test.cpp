@@ -127,5 +127,33 @@ TEST(CompareCommandTest, a_signal_ends_the_launch_and_shows_the_pairs_so_far) {
   EXPECT_THAT(program.output(), HasSubstr("by a signal"));
 }
 
+TEST(CompareCommandTest, a_kept_folder_that_is_removed_ends_nothing) {
+  const test::ScratchFolder folder;
+  const std::string keep = folder.path("turns");
+  test::Program program(
+      compare({"--threshold", "0.01%", "--max-launches", "3", "--keep", keep}, {"--bucket-mb", "1"}));
+  ASSERT_TRUE(program.wait_for_error("launch 2 of at most 6")) << program.error();
+  EXPECT_TRUE(std::filesystem::exists(keep + "/base.json")) << "kept after every launch";
+  std::filesystem::remove_all(keep);
+  EXPECT_EQ(program.wait(), 1) << program.error();
+  EXPECT_THAT(program.output(), AllOf(HasSubstr("Ended after 3 launches of each"), HasSubstr("Verdict")));
+  EXPECT_THAT(program.error(),
+              AllOf(HasSubstr("nothing is kept: cannot write '" + keep), Not(HasSubstr("kept: lockstep diff")),
+                    HasSubstr("The comparison goes on")));
+  EXPECT_EQ(test::occurrences(program.error(), "The comparison goes on"), 1u);
+}
+
+TEST(CompareCommandTest, a_kill_leaves_no_folder_but_what_is_kept) {
+  const test::ScratchFolder folder;
+  for (const char* name : {"tmp", "turns"}) std::filesystem::create_directory(folder.path(name));
+  test::Program program(compare({"--keep", folder.path("turns")}, {"--bucket-mb", "1"}),
+                        {{"TMPDIR", folder.path("tmp")}});
+  ASSERT_TRUE(program.wait_for_error("launch 2 of")) << program.error();
+  program.signal(SIGKILL);
+  program.wait();
+  EXPECT_TRUE(program.poll_until(60, [&] { return std::filesystem::is_empty(folder.path("tmp")); }));
+  EXPECT_EQ(results::launches(results::read_record(folder.path("turns/base.json")).runs[0]), 1);
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 #include <iomanip>
+#include <map>
 #include <regex>
 #include <sstream>
 
@@ -165,6 +166,65 @@ TEST(UsageTest, every_flag_answers_mistakes_with_one_sentence) {
     add_generated(command, all);
   EXPECT_GE(all.size(), 900U);
   expect_answers(all);
+}
+
+/// A use of a command, and by flag that it reads the words that show so: with it, and without.
+struct Use {
+  Words words;
+  std::map<std::string, std::pair<Words, Words>> read;
+};
+
+/// What the user sees of a command.
+std::string outcome_of(const Words& words, const Words& more) {
+  Words command{"lockstep"};
+  std::ranges::copy(words, std::back_inserter(command));
+  std::ranges::copy(more, std::back_inserter(command));
+  std::filesystem::remove("out");
+  write_file_atomically("foreign", "not lockstep's");
+  const test::Finished finished = test::run_here(command);
+  return std::to_string(finished.exit_code) + '\n' + finished.output + '\n' + finished.error;
+}
+
+/// Whoever adds a flag to one of these commands says in which of its uses it is read, or finds it here.
+TEST(UsageTest, a_use_of_a_command_reads_every_flag_that_it_takes) {
+  const test::ScratchFolder folder;
+  const test::WorkingFolder here(folder.path());
+  const std::string sources = LOCKSTEP_SOURCE_DIR "/data/published/sources/";
+  const std::string texts = LOCKSTEP_SOURCE_DIR "/tests/fuzz/corpus/collectives_text/";
+  ASSERT_EQ(test::run_here({"lockstep", "topo", "--json", "system.json"}).exit_code, 0);
+  const std::map<std::string, std::pair<Words, Words>> output{
+      {"--json", {{"--json", "out"}, {}}},
+      {"--force", {{"--json", "foreign", "--force"}, {"--json", "foreign"}}},
+      {"--markdown", {{"--markdown"}, {}}},
+      {"--quiet", {{"--json", "out", "--quiet"}, {"--json", "out"}}}};
+  std::vector<Use> uses{{{"collectives", "--import", texts + "good_rows_alone.txt"}, output},
+                        {{"topo", "--from", "system.json"}, output},
+                        {{"topo"}, output},
+                        {{"predict", "--curves", sources + "pytorch_throughput.csv"}, output}};
+  uses[0].read["--collective"] = {{"--collective", "broadcast", "--ranks", "4"}, {"--ranks", "4"}};
+  uses[0].read["--ranks"] = {{"--ranks", "8"}, {"--ranks", "4"}};
+  uses[1].read["--svg"] = uses[2].read["--svg"] = {{"--svg", "out"}, {}};
+  uses[2].read["--from"] = {{"--from", "foreign"}, {}};
+  uses[2].read["--measure"] = {{"--measure", "--dry-run"}, {}};
+  uses[3].read["--known-up-to"] = {{"--known-up-to", "1"}, {}};
+  uses[3].read["--network"] = {{"--network", "1gbit,20us"}, {}};
+  uses[3].read["--collectives"] = {{"--collectives", "foreign"}, {}};
+  const std::map<std::string, std::string> values{
+      {"--place", "in"}, {"--while", "idle"}, {"--bind", "none"}, {"--launch", "threads"}};
+  for (const Use& use : uses) {
+    for (const ListedFlag& flag : listed_flags(use.words.front())) {
+      if (flag.name == "--help" || std::ranges::find(use.words, flag.name) != use.words.end()) continue;
+      if (const auto read = use.read.find(flag.name); read != use.read.end()) {
+        EXPECT_NE(outcome_of(use.words, read->second.first), outcome_of(use.words, read->second.second))
+            << use.words.front() << ' ' << flag.name << " changes nothing";
+        continue;
+      }
+      Words more{flag.name};
+      if (!flag.value.empty()) more.push_back(values.contains(flag.name) ? values.at(flag.name) : "3");
+      EXPECT_THAT(outcome_of(use.words, more), HasSubstr(flag.name + " has no effect"))
+          << use.words.front() << ' ' << use.words.back();
+    }
+  }
 }
 
 TEST(UsageTest, numbers_may_have_units_and_exponents) {

@@ -25,7 +25,7 @@ SIGNALS = {"kill": signal.SIGKILL, "abort": signal.SIGABRT, "exit": signal.SIGTE
            "pause": signal.SIGSTOP, "parent": signal.SIGKILL}
 WORDS = {"kill": "SIGKILL", "abort": "SIGABRT", "exit": "told to end|SIGTERM", "stop": "is stopped|went silent"}
 # What others leave in /tmp.
-FOREIGN = re.compile(r"/tmp/(torchelastic_|pymp-|tmp|\.cache)")
+FOREIGN = re.compile(r"/tmp/(torchelastic_|torchinductor_|pymp-|tmp|\.cache)")
 
 
 def kinds_of(command, place):

@@ -185,6 +185,8 @@ Supervision Supervisor::result() {
   const std::optional<LostRank> cause = server_->cause();
   if (cause) {
     static_cast<Trouble&>(result) = cause->trouble();
+    // Rank 0 said so while this process was stopped.
+    if (cause->rank == kParent) result.what.clear();
   } else {
     for (const Child& child : children_)
       result.exit_code = std::max(result.exit_code, WEXITSTATUS(*child.status));
