@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Random faults in short jobs, and whether each ends as docs/errors.md says.
 
-    faults.py PROGRAM [--runs 40] [--first 1] [--jobs 2] [--commands bench,train] [--kinds kill,down] [--places hosts] [--log FILE]
+    faults.py PROGRAM [--runs 40] [--first 1] [--jobs 2] [--commands bench,train] [--kinds kill,down] [--places hosts]
+              [--log FILE]
 
-A run follows from the commands, the kinds and its seed, the first word of its line: `--first SEED --runs 1` repeats it. Every
-second is a bench; the others train, record, compare, predict --verify, measure collectives or links (hosts/command_job.py),
-with a choice of these faults of their own. The ranks are threads of one process, processes that lockstep or its mpirun starts, or two processes on each of two hosts
-(hosts/hosts.py), and the fault comes while they start, train or end.
+A run follows from the commands, the kinds and its seed, the first word of its line: `--first SEED --runs 1` repeats it.
+Every second is a bench; the others train, record, compare, predict --verify, measure collectives or links, with a choice
+of these faults of their own (hosts/command_job.py). The ranks are threads of one process, processes that lockstep or its
+mpirun starts, or two processes on each of two hosts (hosts/hosts.py), and the fault comes while they start, train or end.
 
 Judged: the job ends in time; the right rank, host and cause are named, once on each host that cannot hear the other;
 the exit code is the documented one; `show` reads what was measured; no process, listening socket, shared memory,

@@ -68,10 +68,11 @@ void add_measuring_flags(Flags& flags, BenchOptions& options) {
   flags.add("--min-time", sweep.pacing.min_time_s,
             "seconds of steps that a row measures at least, unless --steps or --max-time ends it",
             {.numbers = NumberRange{.most = 1e6, .unit = Unit::kSeconds}});
-  flags.add("--max-time", sweep.pacing.max_time_s,
-            "seconds after which a row ends in any case, warm-up included [60; without limit where --steps is "
-            "given]",
-            {.numbers = times_from(0)});
+  flags.add(
+      "--max-time", sweep.pacing.max_time_s,
+      "seconds after which a row ends in any case, warm-up included [60; without limit where --steps is "
+      "given]",
+      {.numbers = times_from(0)});
   flags.add("--steps", sweep.pacing.steps, "measured steps per row [as many as --precision-target needs]",
             {.numbers = counts_up_to(kMostSteps)});
   flags.add("--warmup", sweep.pacing.warmup_steps,
@@ -103,7 +104,8 @@ void add_measuring_flags(Flags& flags, BenchOptions& options) {
 void add_output_flags(Flags& flags, BenchOptions& options) {
   flags.begin_group("Output");
   flags.add("--json", options.json_path, "write the result record to this file", {.value = "FILE"});
-  flags.add_switch("--append", options.append, "add this launch to the launches that the --json file holds");
+  flags.add_switch("--append", options.append, "add this launch to the launches that the --json file holds",
+                   FlagUse{.needs = "--json"});
   flags.add("--trace", options.trace_path,
             "write a trace of the breakdown's steps to this file, for Perfetto; implies --breakdown",
             {.value = "FILE"});
@@ -118,11 +120,6 @@ void check_tuning_of_launches(const BenchOptions& options) {
   if (options.sweep.tune.empty() || (options.repeat == 1 && !options.append)) return;
   throw ConfigError("--tune could find another cap in every launch, and these would be other rows",
                     "Tune once, then give what it found: --repeat with --bucket-mb.");
-}
-
-void check_append(const BenchOptions& options) {
-  if (!options.append || !options.json_path.empty()) return;
-  throw ConfigError("--append needs --json FILE, the file to add this launch to");
 }
 
 void check_ranks_of_single(const BenchOptions& options) {
@@ -140,7 +137,6 @@ constexpr Rule<BenchOptions> kFlagRules[] = {
     [](const BenchOptions& options) { check_style(options.how); },
     &check_ranks_of_single,
     &check_tuning_of_launches,
-    &check_append,
 };
 
 void check_stamps_in_recorded_steps(const BenchOptions& options, const train::JobSite& /*site*/) {

@@ -141,13 +141,6 @@ std::vector<Row> rows_of(const CollectivesOptions& options, const std::string& b
       }
     }
   }
-  for (const int64_t bytes : sizes) {
-    const auto fits = [&](const Row& row) { return row.bytes <= bytes; };
-    if (bytes < int64_t{sizeof(double)} && std::ranges::none_of(rows, fits))
-      throw ConfigError(fmt::format("--sizes {}B is less than an element of {} for each rank", bytes,
-                                    fmt::join(options.dtypes, ", ")),
-                        "Give whole elements, or --dtype uint8.");
-  }
   if (!rows.empty()) return rows;
   throw ConfigError(fmt::format("no collective of {} works {} of place", fmt::join(options.collectives, ", "),
                                 fmt::join(options.places, " or ")),

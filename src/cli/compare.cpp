@@ -213,11 +213,8 @@ int run_compare(const CompareOptions& options) {
   turns.base = side_of("base", plan->base.command, folder.base(), options.row_time_s);
   turns.test = side_of("test", plan->test.command, folder.test(), options.row_time_s);
   turns.log = folder.log();
-  turns.save = [&folder, said = false]() mutable {
-    const Trouble trouble = folder.save();
-    if (trouble && !std::exchange(said, true))
-      print_warning(trouble.what, "The comparison goes on; what it measures is kept where that is possible at its end.");
-  };
+  // Where it fails, the end may still succeed, and says so if not.
+  turns.save = [&] { folder.save(); };
   print_result(plan_lines(*plan, options, turns) + "\n");
 
   TurnRunner runner(std::move(turns));
@@ -229,8 +226,10 @@ int run_compare(const CompareOptions& options) {
   const auto signal = runner.interrupted_by();
   const bool judged = !signal && !options.fail_on.empty() && runner.diff();
   const bool regressed = judged && runner.diff()->regressions() > 0;
-  const int code =
-      print_outcome(runner, folder, options, signal ? 128 + *signal : regressed ? kExitRegression : kExitDone);
+  const int code = print_outcome(runner, folder, options,
+                                 signal      ? 128 + *signal
+                                 : regressed ? kExitRegression
+                                             : kExitDone);
   if (judged && runner.diff()->judged_rows() == 0)
     throw ConfigError("--fail-on regression needs two launches of each side", "Give more --max-time.");
   return code;

@@ -18,8 +18,8 @@ namespace lockstep::cli {
 /// launches.
 class TurnFolder {
  public:
-  /// `keep`: --keep; empty: nothing is kept. Throws ConfigError where it cannot be made, and where it holds an
-  /// earlier comparison, unless `force`, which replaces that.
+  /// `keep`: --keep; empty: nothing is kept. Throws ConfigError where it cannot be made, and where it holds
+  /// an earlier comparison, unless `force`, which replaces that.
   TurnFolder(const std::string& keep, bool force);
 
   std::filesystem::path base() const { return folder() / "base.json"; }

@@ -152,19 +152,16 @@ void Flags::check_uses() const {
   for (const auto& [name, use] : uses_) {
     // Commands say themselves which arguments they take.
     if (!name.starts_with('-') || !given(name)) continue;
-    const auto refuse = [&](const char* how, const std::string& other, const std::string& advice) {
-      throw ConfigError(fmt::format("{} has no effect {} {}", name, how, other), advice);
-    };
-    if (*use.needs != '\0' && !given(use.needs)) refuse("without", use.needs, fmt::format("Add {}.", use.needs));
-    const auto leaves_out = [&](const std::string& mode) {
-      return mode == use.never_beside ||
-             (mode != name && std::ranges::find(use.modes, mode) == use.modes.end() &&
-              std::ranges::find(modes_, mode) != modes_.end());
-    };
+    if (*use.needs != '\0' && !given(use.needs))
+      throw ConfigError(fmt::format("{} has no effect without {}", name, use.needs), "Add it.");
     std::vector<std::string> others = modes_;
+    std::erase_if(others, [&](const std::string& mode) {
+      return mode == name || std::ranges::find(use.modes, mode) != use.modes.end();
+    });
     if (*use.never_beside != '\0') others.emplace_back(use.never_beside);
     for (const std::string& other : others)
-      if (leaves_out(other) && given(other)) refuse("beside", other, "Leave one of them out.");
+      if (given(other))
+        throw ConfigError(fmt::format("{} has no effect beside {}", name, other), "Leave one of them out.");
   }
 }
 

@@ -519,9 +519,8 @@ int run_predict_job(const PredictJobOptions& asked, const std::string& json, boo
   for (const int ranks : options.ranks) {
     // Smaller batches have an error of their own.
     if (const int images = options.global_batch.value_or(0); images > ranks && images % ranks != 0)
-      throw ConfigError(
-          fmt::format("--global-batch {} cannot be split into equal parts for {} ranks", images, ranks),
-          fmt::format("A multiple of {}, such as {}, can.", ranks, images + ranks - images % ranks));
+      throw ConfigError(fmt::format("--global-batch {} has unequal parts for {} ranks", images, ranks),
+                        "Give a multiple of --ranks.");
   }
   results::RunRecord record = results::read_record(options.record);
   for (results::Run& run : record.runs) {
@@ -591,8 +590,7 @@ void add_predict_job_flags(Flags& flags, PredictJobOptions& options) {
             {.numbers = counts_up_to(1 << 16)});
   flags.add("--steps", options.steps, "steps to simulate",
             {.numbers = counts_up_to(kMostSteps), .use = simulating});
-  flags.add("--seed", options.seed, "seed of the simulation's noise",
-            {.numbers = kSeeds, .use = simulating});
+  flags.add("--seed", options.seed, "seed of the simulation's noise", {.numbers = kSeeds, .use = simulating});
   flags.add("--slow-rank", options.slow_rank, "simulate a rank that computes so many times as long: 1.3x",
             {.value = "FACTOR", .use = simulating});
   flags.add("--thin-link", options.thin_link, "simulate a link with this share of the bandwidth: 0.5x",

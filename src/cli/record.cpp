@@ -130,13 +130,13 @@ int run_record(const RecordOptions& options) {
   const std::vector<GivenFile> outputs{{"-o", options.output}, {"--trace", options.trace}};
   refuse_stdout(outputs);
   check_output_files(outputs, {}, options.force);
-  note_leftovers();
   const Arguments& command = options.words.behind;
   RecordingFolder folder(
       options.keep, options.force,
       {.steps = window_of(options.steps),
        .max_trace_bytes = static_cast<int64_t>(options.max_trace_mib * static_cast<double>(kMiB)),
        .command = command});
+  note_leftovers();
   Arguments words = command;
   // Python looks for itself on PATH unless its name has a folder, and would find the recorder's there.
   const std::string program = launch::find_program(command.front());

@@ -82,17 +82,16 @@ void complete(const fs::path& file, const fs::path& recorder) {
 /// Whether it is a trace, or nothing that this user's training has written.
 bool is_other(const fs::path& file) {
   struct ::stat facts {};
-  const bool own = ::lstat(file.c_str(), &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_uid == ::geteuid();
+  const bool own =
+      ::lstat(file.c_str(), &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_uid == ::geteuid();
   return !own || file.filename().string().find(".trace.") != std::string::npos;
 }
 
 fs::path make_kept_folder(const std::string& keep, bool force) {
   std::error_code failed;
+  const bool is_new = fs::create_directories(keep, failed);
   // Closed to others, so that the recorder has room in it.
-  const mode_t given = ::umask(022);
-  ::umask(given | 022);
-  fs::create_directories(keep, failed);
-  ::umask(given);
+  if (is_new) fs::permissions(keep, fs::perms::group_write | fs::perms::others_write, fs::perm_options::remove);
   if (failed) {
     throw ConfigError(fmt::format("--keep '{}' cannot be made: {}", keep, failed.message()),
                       "Give a folder that can be written.");
@@ -114,8 +113,6 @@ fs::path make_kept_folder(const std::string& keep, bool force) {
 
 constexpr const char* kPrivateName = "lockstep-recording";
 constexpr const char* kRecorderName = ".recorder";
-/// A file in a private folder that has been named to the user.
-constexpr const char* kNamed = ".named";
 
 /// Where nobody else can put code that the training would run.
 fs::path make_recorder(const fs::path& folder) {
@@ -146,7 +143,8 @@ RecordingFolder::RecordingFolder(const std::string& keep, bool force, const Reco
       made_(kept_ && !fs::exists(keep)),
       folder_(keep.empty() ? make_private_folder(kPrivateName) : make_kept_folder(keep, force)),
       // Ranks that end with a killed parent still write.
-      recorder_(make_recorder(folder_), std::chrono::milliseconds(2500), made_ || !kept_ ? folder_ : fs::path()) {
+      recorder_(make_recorder(folder_), std::chrono::milliseconds(2500),
+                made_ || !kept_ ? folder_ : fs::path()) {
   try {
     const fs::path package = recorder() / "lockstep_recorder";
     fs::create_directories(package);
@@ -176,25 +174,19 @@ void RecordingFolder::finish() const {
     fs::copy_file(trace, folder_ / trace.filename());
 }
 
-void RecordingFolder::keep() {
-  if (!std::exchange(kept_, true)) write_file_atomically(folder_ / kNamed, "");
-}
-
 void note_leftovers() {
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(temporary_folder(), ignored)) {
     const fs::path& folder = entry.path();
-    if (!folder.filename().string().starts_with(kPrivateName) || !why_not_mine_alone(folder).empty()) continue;
-    const auto live = [](const fs::directory_entry& each) {
-      const std::string name = each.path().filename();
-      return name.starts_with(kRecorderName) || name == kNamed;
-    };
-    if (rank_files(folder, ".json").empty() ||
-        std::ranges::any_of(fs::directory_iterator(folder, ignored), live))
+    if (!folder.filename().string().starts_with(kPrivateName) || !why_not_mine_alone(folder).empty())
       continue;
-    print_note(fmt::format("an earlier 'lockstep record' was killed; what it recorded: lockstep import {}",
-                           folder.string()));
-    if (!is_quiet()) write_file_atomically(folder / kNamed, "");
+    const auto is_recorder = [](const fs::directory_entry& each) {
+      return each.path().filename().string().starts_with(kRecorderName);
+    };
+    const bool lives = std::ranges::any_of(fs::directory_iterator(folder, ignored), is_recorder);
+    if (!lives && !rank_files(folder, ".json").empty())
+      print_note(
+          fmt::format("an earlier recording was left: lockstep import {0}, or rm -r {0}", folder.string()));
   }
 }
 

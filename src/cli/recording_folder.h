@@ -22,7 +22,7 @@ struct RecorderOptions {
   Arguments command;
 };
 
-/// Notes the recordings that a `record` without --keep left in TMPDIR when it was killed, each once.
+/// Notes the recordings that a `record` without --keep left in TMPDIR when it was killed.
 void note_leftovers();
 
 /// The folder of a recording of somebody's training, and as long as this lives the recorder that the
@@ -40,7 +40,7 @@ class RecordingFolder {
   /// Once the training has ended: completes the files of ranks that ended without a word.
   void finish() const;
   /// Lets a private folder stay.
-  void keep();
+  void keep() { kept_ = true; }
   bool kept() const { return kept_; }
   const std::filesystem::path& path() const { return folder_; }
   /// First on PYTHONPATH.

@@ -223,12 +223,6 @@ struct ShowOptions {
 int run_show(const ShowOptions& options, const Flags& flags) {
   // Checked before the file, which may be large, is read.
   check_style(options.how);
-  if (!options.csv.empty() &&
-      (options.how.form.markdown || options.how.style != results::RenderOptions().style)) {
-    throw ConfigError(
-        fmt::format("{} has no effect on --csv", options.how.form.markdown ? "--markdown" : "--style"),
-        "Write rows as CSV, or tables in a style.");
-  }
   check_output_files({{"--csv", options.csv}}, {{"the file to show", options.file}}, options.force);
   const NamedText file = read_given(options.file);
   const bool of_links = links::is_record(file.text);
@@ -294,7 +288,9 @@ RunCommand add_show(Flags& flags) {
   flags.add("file", options->file,
             "a file of 'lockstep bench --json FILE', its FILE.partial, or of PyTorch's DDP benchmark",
             {.value = "FILE", .required = true});
+  flags.begin_group("Options", {.never_beside = "--csv"});
   add_style_flags(flags, options->how);
+  flags.begin_group("Options");
   flags.add("--csv", options->csv, "write a line per row to this file in place of tables; - for stdout",
             {.value = "FILE"});
   add_force_flag(flags, options->force);

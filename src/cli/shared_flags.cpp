@@ -100,13 +100,12 @@ void add_training_flags(Flags& flags, train::SweepOptions& sweep, Rows rows, con
 
 std::vector<GivenFile> inputs_of(const train::SweepOptions& sweep) {
   std::vector<GivenFile> inputs{{"--data", sweep.common.data}};
-  std::error_code ignored;
-  for (const std::string& model : sweep.models) {
-    // mine.pt2, replay:run.json, ./libmine.so:mine.
+  // mine.pt2, replay:run.json, ./libmine.so:mine.
+  for (const std::string& model : sweep.models)
     for (const std::string& path :
          {model, model.substr(model.find(':') + 1), model.substr(0, model.rfind(':'))})
-      if (std::filesystem::exists(path, ignored)) inputs.push_back({"--model", path});
-  }
+      if (std::error_code ignored; std::filesystem::exists(path, ignored))
+        inputs.push_back({"--model", path});
   return inputs;
 }
 

@@ -65,11 +65,6 @@ void check_strategy(const TrainOptions& options) {
   throw ConfigError("--strategy all is several, and a training has one", "'lockstep bench' compares them.");
 }
 
-void check_checkpoint_flags(const TrainOptions& options) {
-  if (!options.plan.checkpoint_path.empty() || options.checkpoint_every.empty()) return;
-  throw ConfigError("--checkpoint-every means nothing without --checkpoint FILE");
-}
-
 void check_decay(const TrainOptions& options) {
   const train::ScheduleOptions &given = options.plan.schedule, usual;
   if (options.decay == "step") return;
@@ -85,7 +80,6 @@ constexpr Rule<TrainOptions> kTrainRules[] = {
     [](const TrainOptions& options) {
       train::check_combines(options.sweep.strategies.front(), options.sweep.ranks.front());
     },
-    &check_checkpoint_flags,
     &check_decay,
 };
 
@@ -124,7 +118,7 @@ void add_checkpoint_flags(Flags& flags, TrainOptions& options) {
   flags.add("--checkpoint", options.plan.checkpoint_path,
             "write all that is needed to resume to this file, a .safetensors file", {.value = "FILE"});
   flags.add("--checkpoint-every", options.checkpoint_every, "steps between checkpoints, or epoch [epoch]",
-            {.value = "STEPS|epoch"});
+            {.value = "STEPS|epoch", .use = FlagUse{.needs = "--checkpoint"}});
   flags.add("--resume", options.plan.resume_path, "continue from this checkpoint, bit for bit",
             {.value = "FILE"});
   flags.add("--init", options.plan.init_path,

@@ -151,9 +151,9 @@ TEST(ImportTest, files_within_folders_that_are_read_are_inputs_too) {
     const test::Finished kept = test::run_here(
         {"lockstep", "import", traces[0], traces[1], "--alone", folder.path("nowhere"), "-o", traces[0]});
     EXPECT_EQ(kept.exit_code, 2) << kept.error;
-    EXPECT_EQ(
-        test::run_here({"lockstep", "import", traces[0], traces[1], "-o", folder.path("k/run.json")}).exit_code,
-        0);
+    EXPECT_EQ(test::run_here({"lockstep", "import", traces[0], traces[1], "-o", folder.path("k/run.json")})
+                  .exit_code,
+              0);
   }
 }
 
@@ -163,7 +163,7 @@ TEST(ImportTest, a_pipe_and_a_link_to_itself_are_refused_at_once) {
   std::filesystem::create_symlink("loop.json", folder.path("loop.json"));
   const auto traces = write_traces(folder, "rank-", {});
   for (const auto& [name, text] :
-       {std::pair{"pipe.json", "it is a pipe"}, {"loop.json", "Too many levels of symbolic links"}}) {
+       {std::pair{"pipe.json", "it is not a regular file"}, {"loop.json", "Too many levels of symbolic links"}}) {
     const test::Finished finished = test::run_here({"lockstep", "import", traces[0], folder.path(name)});
     EXPECT_EQ(finished.exit_code, 1);
     EXPECT_THAT(finished.error, testing::AllOf(HasSubstr(text), HasSubstr(name)));

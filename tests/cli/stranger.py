@@ -9,11 +9,11 @@ memory grew. It goes on until it has made so many connections (1000) to each of 
 
 Of the process's listeners it attacks those that are lockstep's own: the job's server (it asks a question) and
 --input zmq (ZeroMQ's greeting). It opens connections by the thousand, and sends garbage, huge lengths, single bytes,
-a recorded hello and a wrong token. Whoever may not see whose sockets are whose attacks all that PID's user has.
+a recorded hello and a wrong token. Started by root it connects as another user.
 
-folders, as root: `record --keep` with three Python processes, in a folder of root's that all may write to (as /tmp), and in
-one that another user made, who plants code and links in it and in TMPDIR meanwhile. Prints how many processes ran that code,
-and how many files were changed and read.
+folders, as root: `record --keep` with three Python processes, in a folder of root's that all may write to (as /tmp), and
+in one that another user made, who plants code and links in it and in TMPDIR meanwhile. Prints how many processes ran that
+code, and how many files were changed and read.
 """
 import contextlib
 import json
@@ -42,12 +42,9 @@ READY = b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x04PUSH"
 
 def listening_ports(pid):
     inodes = set()
-    user = str(os.stat(f"/proc/{pid}").st_uid)
-    try:
-        descriptors = os.listdir(f"/proc/{pid}/fd")
-    except PermissionError:
-        descriptors = None
-    for fd in descriptors or []:
+    if os.getuid() == 0:
+        os.seteuid(0)
+    for fd in os.listdir(f"/proc/{pid}/fd"):
         try:
             target = os.readlink(f"/proc/{pid}/fd/{fd}")
         except OSError:
@@ -58,8 +55,10 @@ def listening_ports(pid):
     for table in ("tcp", "tcp6"):
         for line in open(f"/proc/{pid}/net/{table}").readlines()[1:]:
             fields = line.split()
-            if fields[3] == "0A" and (fields[9] in inodes if descriptors is not None else fields[7] == user):
+            if fields[3] == "0A" and fields[9] in inodes:
                 ports.add(int(fields[1].split(":")[1], 16))
+    if os.getuid() == 0:
+        os.seteuid(Folders.NOBODY)
     return sorted(ports)
 
 

@@ -195,8 +195,8 @@ TEST(ListenersTest, a_job_on_one_host_listens_on_the_loopback_address_only) {
 TEST(StrangerFoldersTest, nothing_of_another_users_is_run_or_followed_in_a_folder_that_is_shared) {
   // Only root can be a stranger, too.
   if (::geteuid() != 0) return;
-  const test::Finished told = test::run(
-      {"python3", LOCKSTEP_SOURCE_DIR "/tests/cli/stranger.py", "folders", LOCKSTEP_PROGRAM});
+  const test::Finished told =
+      test::run({"python3", LOCKSTEP_SOURCE_DIR "/tests/cli/stranger.py", "folders", LOCKSTEP_PROGRAM});
   EXPECT_EQ(told.exit_code, 0) << told.error;
   EXPECT_EQ(test::occurrences(told.output, "other users may write to"), 1u) << told.output;
   EXPECT_EQ(test::occurrences(told.output, "is another user's"), 1u) << told.output;

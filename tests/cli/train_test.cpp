@@ -68,7 +68,7 @@ TEST(TrainTest, what_cannot_be_is_refused) {
   };
   refused({"--strategy", "independent"}, "independent combines nothing: 2 ranks would be 2 trainings");
   refused({"--schedule", "cosin"}, "--schedule takes constant, step or cosine, not 'cosin'");
-  refused({"--checkpoint-every", "3"}, "--checkpoint-every means nothing without --checkpoint");
+  refused({"--checkpoint-every", "3"}, "--checkpoint-every has no effect without --checkpoint");
   refused({"--checkpoint", "/tmp/a.safetensors", "--checkpoint-every", "x"},
           "--checkpoint-every takes epoch, or a whole number from 1 to 1000000, not 'x'");
   refused({"--resume", "/nowhere.safetensors"}, "cannot read '/nowhere.safetensors'");

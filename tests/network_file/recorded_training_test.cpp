@@ -45,7 +45,8 @@ TEST(RecordedTrainingTest, phases_that_the_steps_do_not_contain_are_refused) {
     const test::ScratchFolder folder;
     const std::string path = folder.path("run.json");
     write_file_atomically(path, R"({"lockstep": {"runs": [{"model": "mine", "ranks": 1, "batch_per_rank": 8,
-      "breakdown": {"ranks": [{)" + phases + R"(}]},
+      "breakdown": {"ranks": [{)" + phases +
+                                    R"(}]},
       "recorded": {"gradients": [{"elements": 1, "after_backward_s": 1}]}}]}})");
     return read_recorded_training(path);
   };

@@ -172,7 +172,8 @@ TEST_F(ImportTest, more_events_than_memory_is_kept_for_are_refused_with_a_share_
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("has more events than fit into 400 MiB: 41"));
-    EXPECT_THAT(error.advice(), testing::ContainsRegex("at most 6[0-9] % as many steps: .*--steps FIRST:LAST"));
+    EXPECT_THAT(error.advice(),
+                testing::ContainsRegex("at most 6[0-9] % as many steps: .*--steps FIRST:LAST"));
   }
 }
 

@@ -29,19 +29,6 @@ def remove(path):
         pass
 
 
-def _is_own_group(path, group):
-    """Whether the system made the group for this user, and nobody else has it."""
-    import grp
-    import pwd
-
-    try:
-        user, members = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
-        alone = user.pw_gid == group and members.gr_name == user.pw_name and not members.gr_mem
-        return alone and "system.posix_acl_access" not in os.listxattr(path)
-    except (KeyError, OSError, AttributeError):
-        return False
-
-
 def why_not_mine_alone(folder):
     """As the function of this name in src/lockstep/base/file.h."""
     real = path = os.path.realpath(folder)
@@ -49,7 +36,8 @@ def why_not_mine_alone(folder):
         facts = os.lstat(path)
         if facts.st_uid != os.geteuid() and (path == real or facts.st_uid not in (0, os.lstat("/").st_uid)):
             return "'{}' is another user's".format(path)
-        is_open = facts.st_mode & 0o2 or (facts.st_mode & 0o20 and not _is_own_group(path, facts.st_gid))
+        own_group = facts.st_gid == os.geteuid() == os.getegid() and "system.posix_acl_access" not in os.listxattr(path)
+        is_open = facts.st_mode & (0o02 if own_group else 0o22)
         if is_open and (path == real or not facts.st_mode & stat.S_ISVTX):
             return "other users may write to '{}'".format(path)
         if path == os.path.dirname(path):

@@ -11,8 +11,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <grp.h>
-#include <pwd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
@@ -240,33 +238,24 @@ std::string first_line(const fs::path& path) {
   return line;
 }
 
-namespace {
-
-/// Whether the group of a folder is the one that the system made for this user, and nobody else has it.
-bool is_own_group(const fs::path& folder, gid_t group) {
-  const passwd* user = ::getpwuid(::geteuid());
-  const struct ::group* members = ::getgrgid(group);
-  return user != nullptr && members != nullptr && user->pw_gid == group &&
-         std::strcmp(user->pw_name, members->gr_name) == 0 && *members->gr_mem == nullptr &&
-         ::getxattr(folder.c_str(), "system.posix_acl_access", nullptr, 0) < 0;
-}
-
-}  // namespace
-
 std::string why_not_mine_alone(const fs::path& folder) {
   std::error_code failed;
   const fs::path real = fs::canonical(folder, failed);
   if (failed) return fmt::format("'{}': {}", folder.string(), failed.message());
-  struct ::stat root {}, each {};
+  struct ::stat root {
+  }, each{};
   ::stat("/", &root);
   for (fs::path path = real;; path = path.parent_path()) {
-    if (::lstat(path.c_str(), &each) != 0) return fmt::format("'{}': {}", path.string(), std::strerror(errno));
+    if (::lstat(path.c_str(), &each) != 0)
+      return fmt::format("'{}': {}", path.string(), std::strerror(errno));
     const bool above = path != real;
     // Root of a container may have another number.
     if (each.st_uid != ::geteuid() && !(above && (each.st_uid == 0 || each.st_uid == root.st_uid)))
       return fmt::format("'{}' is another user's", path.string());
-    const bool open = (each.st_mode & S_IWOTH) != 0 ||
-                      ((each.st_mode & S_IWGRP) != 0 && !is_own_group(path, each.st_gid));
+    // Systems make a group of the same number for each user; in a list of access rights may stand others.
+    const bool own_group = each.st_gid == ::geteuid() && each.st_gid == ::getegid() &&
+                           ::getxattr(path.c_str(), "system.posix_acl_access", nullptr, 0) < 0;
+    const bool open = (each.st_mode & (own_group ? S_IWOTH : S_IWOTH | S_IWGRP)) != 0;
     if (open && !(above && (each.st_mode & S_ISVTX) != 0))
       return fmt::format("other users may write to '{}'", path.string());
     if (!path.has_relative_path()) return "";
@@ -343,13 +332,8 @@ NamedText read_given(const fs::path& path) {
 
 void require_regular_file(const fs::path& path) {
   std::error_code failed;
-  const fs::file_status status = fs::status(path, failed);
-  if (failed) throw Error(fmt::format("cannot read '{}': {}", path.string(), failed.message()));
-  if (fs::is_regular_file(status)) return;
-  throw Error(fmt::format("cannot read '{}': it is a {}", path.string(),
-                          fs::is_directory(status) ? "folder"
-                          : fs::is_fifo(status)    ? "pipe"
-                                                   : "device or socket"),
+  if (fs::is_regular_file(path, failed)) return;
+  throw Error(fmt::format("cannot read '{}': {}", path.string(), failed ? failed.message() : "it is not a regular file"),
               "Give a regular file.");
 }
 

@@ -467,6 +467,9 @@ void settle(Row& row) {
     throw ConfigError(fmt::format("--place takes in or out, not '{}'", row.place));
   if (!operation.kind && row.ranks < 2)
     throw ConfigError("send_recv needs two ranks or more", "Add 2 to --ranks.");
+  if (row.bytes < width)
+    throw ConfigError(fmt::format("{} bytes are less than an element of {}", row.bytes, row.dtype),
+                      "Give larger --sizes, or --dtype uint8.");
   const int64_t parts = operation.parts ? row.ranks : 1;
   row.count = std::max<int64_t>(1, row.bytes / (parts * width));
   row.bytes = row.count * parts * width;

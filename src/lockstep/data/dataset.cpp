@@ -41,15 +41,8 @@ const Format& recognise(const fs::path& folder) {
 }  // namespace
 
 std::shared_ptr<const Dataset> open_dataset(const fs::path& folder, Split split) {
-  try {
-    if (!fs::is_directory(folder)) {
-      throw ConfigError(fmt::format("there is no folder '{}'", folder.string()));
-    }
-    return recognise(folder).open(folder, split);
-    // The formats use the throwing calls of std::filesystem freely; its errors become ours here.
-  } catch (const fs::filesystem_error& error) {
-    throw Error(fmt::format("cannot read '{}': {}", error.path1().string(), error.code().message()));
-  }
+  if (!fs::is_directory(folder)) throw ConfigError(fmt::format("there is no folder '{}'", folder.string()));
+  return recognise(folder).open(folder, split);
 }
 
 }  // namespace lockstep::data

@@ -110,24 +110,17 @@ StoredTensors find_tensors(const fs::path& folder, const std::vector<std::string
     all.insert(name);
     return std::ranges::find(names, name) != names.end();
   };
-  try {
-    if (!fs::is_directory(folder)) {
-      throw ConfigError(fmt::format("there is no folder '{}'", folder.string()));
-    }
-    for (const fs::path& file : files_with(folder, kNpy)) {
-      if (!is_wanted(file.stem())) continue;
-      const PositionedFile opened(file);
-      std::string begin(std::min<uint64_t>(opened.bytes(), kMostOfNpy), '\0');
-      opened.read(0, begin);
-      add(found, file.stem(), parse_npy(begin, opened.bytes(), file));
-    }
-    for (const fs::path& file : files_with(folder, kSafetensors)) {
-      for (const auto& [name, tensor] : read_safetensors(PositionedFile(file)).tensors) {
-        if (is_wanted(name)) add(found, name, with_samples(tensor));
-      }
-    }
-  } catch (const fs::filesystem_error& error) {
-    throw Error(fmt::format("cannot read '{}': {}", error.path1().string(), error.code().message()));
+  if (!fs::is_directory(folder)) throw ConfigError(fmt::format("there is no folder '{}'", folder.string()));
+  for (const fs::path& file : files_with(folder, kNpy)) {
+    if (!is_wanted(file.stem())) continue;
+    const PositionedFile opened(file);
+    std::string begin(std::min<uint64_t>(opened.bytes(), kMostOfNpy), '\0');
+    opened.read(0, begin);
+    add(found, file.stem(), parse_npy(begin, opened.bytes(), file));
+  }
+  for (const fs::path& file : files_with(folder, kSafetensors)) {
+    for (const auto& [name, tensor] : read_safetensors(PositionedFile(file)).tensors)
+      if (is_wanted(name)) add(found, name, with_samples(tensor));
   }
   if (all.empty()) {
     throw ConfigError(fmt::format("'{}' holds no tensors", folder.string()),

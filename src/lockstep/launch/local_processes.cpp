@@ -75,13 +75,10 @@ constexpr std::chrono::milliseconds kOpenMpiGrace{2500};
 
 /// A folder for the files of one Open MPI job, which leaves them behind where it is killed. Where Open MPI
 /// has its shared memory by itself: in memory, not on a disk. Empty if it cannot be made.
-std::filesystem::path make_open_mpi_folder() {
+std::string make_open_mpi_folder() {
   const bool in_memory = std::filesystem::is_directory("/dev/shm");
-  try {
-    return make_private_folder("lockstep-mpi", in_memory ? "/dev/shm" : temporary_folder());
-  } catch (const ConfigError&) {
-    return "";
-  }
+  std::string path = ((in_memory ? "/dev/shm" : temporary_folder()) / "lockstep-mpi-XXXXXX").string();
+  return ::mkdtemp(path.data()) != nullptr ? path : "";
 }
 
 /// Other versions of Open MPI have other names for the same.

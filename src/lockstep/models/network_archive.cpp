@@ -14,6 +14,7 @@
 #include <zlib.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
 #include "lockstep/base/plain_text.h"
 
 namespace lockstep::models {
@@ -37,9 +38,7 @@ auto read_by_torch(const std::string& what, const Call& call) {
 class Archive final : public network_file::Entries {
  public:
   explicit Archive(const std::string& path) {
-    std::error_code failed;
-    if (!std::filesystem::is_regular_file(path, failed))
-      throw Error(failed ? failed.message() : "it is not a regular file");
+    require_regular_file(path);
     bytes_.open(path, std::ios::binary);
     if (!bytes_) throw Error(std::strerror(errno));
     size_ = std::filesystem::file_size(path);

@@ -100,7 +100,8 @@ void read_devices(const nlohmann::json& value, KinetoTrace& trace) {
 constexpr const char* kAdvice = "Give a trace that torch.profiler's export_chrome_trace() wrote.";
 /// Times beyond these are none; nanoseconds still fit 64 bits.
 constexpr double kMostMicroseconds = 9.2e15;
-/// The most memory for events of one trace, in bytes: some ten million, a hundred times those of a usual window.
+/// The most memory for events of one trace, in bytes: some ten million, a hundred times those of a usual
+/// window.
 constexpr size_t kMostKept = size_t{400} << 20;
 /// Unknown categories and libraries that are kept.
 constexpr size_t kMostUnknown = 8;
