@@ -151,12 +151,15 @@ TEST_F(ImportTest, a_rank_whose_window_has_none_of_its_steps_is_refused_or_left_
 TEST_F(ImportTest, one_text_is_bounded_by_its_own_length_whatever_is_in_it) {
   std::string name(size_t{70} << 20, '\\');
   for (size_t i = 1; i < name.size(); i += 2) name[i] = '"';
-  write_gz("bomb.json.gz", R"({"traceEvents": [{"ph": "X", "name": ")" + name + "\"}]}");
-  try {
-    import_job({.paths = {folder_ / "bomb.json.gz"}});
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("a single text of more than 64 MiB"));
+  // Quotation marks at odd and at even places, of which some begin a chunk.
+  for (const char* blanks : {"", " "}) {
+    write_gz("bomb.json.gz", fmt::format(R"({{{}"traceEvents": [{{"ph": "X", "name": "{}"}}]}})", blanks, name));
+    try {
+      import_job({.paths = {folder_ / "bomb.json.gz"}});
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("a single text of more than 64 MiB"));
+    }
   }
 }
 

@@ -145,16 +145,10 @@ void TraceText::fill() {
     throw Error(fmt::format("'{}' cannot be read beyond byte {} of its text: {}", name_, read_, said),
                 "Copy it again.");
   }
-  // A quotation mark behind an odd number of backslashes is one of the text.
-  std::string_view text(chunk_.data(), static_cast<size_t>(count));
-  size_t quote = text.rfind('"');
-  while (quote != std::string_view::npos && quote > 0) {
-    const size_t before = text.find_last_not_of('\\', quote - 1);
-    const size_t slashes = before == std::string_view::npos ? quote : quote - 1 - before;
-    if (slashes % 2 == 0) break;
-    quote = text.rfind('"', quote - 1);
+  for (const char each : std::string_view(at_, chunk_end_)) {
+    unquoted_ = each == '"' && !escaped_ ? 0 : unquoted_ + 1;
+    escaped_ = each == '\\' && !escaped_;
   }
-  unquoted_ = quote == std::string_view::npos ? unquoted_ + text.size() : text.size() - quote;
   if (unquoted_ > kMostToken)
     throw Error(fmt::format("'{}' is no trace: a single text of more than {} MiB ends at byte {}", name_,
                             kMostToken >> 20, read_));

@@ -87,6 +87,8 @@ class TraceText {
   /// Characters up to the end of the chunk, and since the last quotation mark that is none of a text.
   int64_t read_ = 0;
   size_t unquoted_ = 0;
+  /// The next character stands behind a backslash that is none of a text.
+  bool escaped_ = false;
 };
 
 }  // namespace lockstep::recordings
