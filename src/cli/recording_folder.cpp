@@ -91,7 +91,8 @@ fs::path make_kept_folder(const std::string& keep, bool force) {
   std::error_code failed;
   const bool is_new = fs::create_directories(keep, failed);
   // Closed to others, so that the recorder has room in it.
-  if (is_new) fs::permissions(keep, fs::perms::group_write | fs::perms::others_write, fs::perm_options::remove);
+  if (is_new)
+    fs::permissions(keep, fs::perms::group_write | fs::perms::others_write, fs::perm_options::remove);
   if (failed) {
     throw ConfigError(fmt::format("--keep '{}' cannot be made: {}", keep, failed.message()),
                       "Give a folder that can be written.");

@@ -162,8 +162,8 @@ TEST(ImportTest, a_pipe_and_a_link_to_itself_are_refused_at_once) {
   ASSERT_EQ(::mkfifo(folder.path("pipe.json").c_str(), 0600), 0);
   std::filesystem::create_symlink("loop.json", folder.path("loop.json"));
   const auto traces = write_traces(folder, "rank-", {});
-  for (const auto& [name, text] :
-       {std::pair{"pipe.json", "it is not a regular file"}, {"loop.json", "Too many levels of symbolic links"}}) {
+  for (const auto& [name, text] : {std::pair{"pipe.json", "it is not a regular file"},
+                                   {"loop.json", "Too many levels of symbolic links"}}) {
     const test::Finished finished = test::run_here({"lockstep", "import", traces[0], folder.path(name)});
     EXPECT_EQ(finished.exit_code, 1);
     EXPECT_THAT(finished.error, testing::AllOf(HasSubstr(text), HasSubstr(name)));

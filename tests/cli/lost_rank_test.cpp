@@ -120,6 +120,19 @@ TEST_F(LostRankTest, a_stopped_rank_is_named_within_the_timeout) {
   expect_kept("stopped");
 }
 
+/// Rank 0 reports it meanwhile, with the tables.
+TEST_F(LostRankTest, a_parent_that_was_stopped_does_not_repeat_it) {
+  test::Program program(command());
+  wait_until_training(program);
+  program.signal(SIGSTOP);
+  EXPECT_TRUE(program.wait_for_error("marked incomplete"));
+  program.signal(SIGCONT);
+  EXPECT_EQ(program.wait(), 1);
+  EXPECT_TRUE(program.nothing_left_behind());
+  EXPECT_EQ(test::occurrences(program.error(), "the process that started the ranks (host "), 1U);
+  EXPECT_EQ(test::occurrences(program.error(), "marked incomplete"), 1U) << program.error();
+}
+
 TEST_F(LostRankTest, no_rank_outlives_a_killed_parent) {
   test::Program program(command());
   wait_until_training(program);

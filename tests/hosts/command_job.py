@@ -26,7 +26,8 @@ KINDS = {"kill": "ph", "abort": "ph", "exit": "tph", "stop": "ph", "pause": "tph
          "folder": "p"}
 SIGNALS = {"kill": signal.SIGKILL, "abort": signal.SIGABRT, "exit": signal.SIGTERM, "stop": signal.SIGSTOP,
            "pause": signal.SIGSTOP, "parent": signal.SIGKILL}
-WORDS = {"kill": "SIGKILL", "abort": "SIGABRT", "exit": "told to end|SIGTERM", "stop": "is stopped|went silent"}
+WORDS = {"kill": "SIGKILL|ended without a goodbye", "abort": "SIGABRT|ended without a goodbye",
+         "exit": "told to end|SIGTERM", "stop": "is stopped|went silent"}
 # What others leave in /tmp.
 FOREIGN = re.compile(r"/tmp/(torchelastic_|torchinductor_|pymp-|tmp|\.cache)")
 
@@ -71,7 +72,7 @@ class CommandFault(JudgedJob):
             return ["train", "--model", "lenet5", "--data", str(DIGITS), "--batch", "16", "--epochs", "10000", "--json",
                     str(OUT / "r.json"), "--checkpoint", str(OUT / "c.safetensors"), "--checkpoint-every", "20", *job]
         if self.name == "collectives":
-            return ["collectives", "--sizes", "4KiB..1MiB", "--min-time", "10", "--json", str(OUT / "r.json"), *job]
+            return ["collectives", "--sizes", "4KiB..1MiB", "--iterations", "1000000", "--json", str(OUT / "r.json"), *job]
         if self.name == "topo":
             return ["topo", "--measure", "--pair-time", "60", "--json", str(OUT / "r.json"), *job]
         if self.name == "compare":
@@ -189,7 +190,8 @@ class CommandFault(JudgedJob):
         self.expect(living <= right, f"exit codes {self.codes}")
         if self.kind == "down":
             here, there = ([0, 1], [2, 3])
-            named = any(f"rank {rank} (host" in self.said(*here) for rank in there)
+            words = self.said(*here)
+            named = any(f"rank {rank} (host" in words for rank in there) or "ranks 2, 3 did not" in words
             return self.expect(named, "h0 names nobody of h1")
         named = re.search(rf"rank {self.victims[0]} \(host .*({WORDS[self.kind]})", everything.replace("\n", " "))
         unmet = re.search(rf"ranks? ([0-9], )*{self.victims[0]}\b.* did not|waited for rank 0", everything)

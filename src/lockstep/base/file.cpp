@@ -333,7 +333,8 @@ NamedText read_given(const fs::path& path) {
 void require_regular_file(const fs::path& path) {
   std::error_code failed;
   if (fs::is_regular_file(path, failed)) return;
-  throw Error(fmt::format("cannot read '{}': {}", path.string(), failed ? failed.message() : "it is not a regular file"),
+  throw Error(fmt::format("cannot read '{}': {}", path.string(),
+                          failed ? failed.message() : "it is not a regular file"),
               "Give a regular file.");
 }
 

@@ -203,6 +203,9 @@ class Importer {
                          fmt::join(trace.unknown_categories, ", ")));
       const RankSteps& steps = placed_.back().steps;
       for (const std::string& each : steps.notes) note(fmt::format("Rank {}: {}", member.rank, each));
+      if (steps.steps.empty())
+        throw Error(fmt::format("the window of rank {} holds none of its steps", member.rank),
+                    "Its file was cut off or changed: record it again.");
       if (options_.stamps) events_[member.rank] = events_within(steps.steps, trace, origin_ns, 200'000);
       know(trace);
     }
@@ -290,7 +293,6 @@ class Importer {
     run_.memory_format = "own";
     if (!placed_.empty()) {
       const RankSteps& steps = placed_.front().steps;
-      // Of no step: none that the ranks have in common can be found either.
       run_.accumulate = std::max(1, steps.passes);
       recorded_.gradients = steps.gradients;
       recorded_.has_loader = steps.has_loader;
