@@ -7,7 +7,9 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/units.h"
+#include "lockstep/results/tables/notices.h"
 #include "lockstep/results/tables/row_tables.h"
+#include "lockstep/train/job/kernel_trials.h"
 #include "lockstep/train/rows/row_estimate.h"
 #include "lockstep/train/rows/row_runner.h"
 
@@ -185,15 +187,18 @@ std::string closing(const BenchPlan& plan, train::Duration launch, double took_s
 
 /// The rows of a plan with the memory and the time that each is expected to take, for --dry-run. Trains every
 /// network of the plan for a few steps.
-std::string plan_text(const BenchPlan& plan) {
-  const train::JobPlan& job = plan.job;
+std::string plan_text(BenchPlan plan) {
   const double begin_s = now_s();
+  const auto trials = train::choose_kernels(plan.job, nullptr);
+  const train::JobPlan& job = plan.job;
   RowDurations durations(plan);
-  train::Duration launch{kStart_s, kStart_s};
+  const double start_s = kStart_s + now_s() - begin_s;
+  train::Duration launch{start_s, start_s};
   size_t width = 44;
   for (const train::RowPlan& row : job.rows) width = std::max(width, row.label().size());
   constexpr const char* kColumns = "  {:<{}} {:>9} {:>13} {:>14} {:>20}\n";
   std::string text = heading(job);
+  if (!trials.empty()) text += "kernels of " + results::trials_text(trials) + "\n";
   text += fmt::format(kColumns, "row", width, "bucket", "warm-up+steps", "memory/rank", "time");
   for (size_t i = 0; i < job.rows.size(); ++i) {
     const train::RowPlan& row = job.rows[i];
@@ -229,7 +234,7 @@ int run_bench(BenchPlan plan) {
     note_unused_gpus(plan.options, here);
   }
   if (plan.options.dry_run) {
-    if (here.speaks()) print_result(plan_text(plan));
+    if (here.speaks()) print_result(plan_text(std::move(plan)));
     return kExitDone;
   }
   // A launcher's ranks may be on hosts that do not see the files; its rank 0 checks them before it measures.

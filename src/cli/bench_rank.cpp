@@ -8,6 +8,7 @@
 #include "lockstep/launch/step_board.h"
 #include "lockstep/topology/system.h"
 #include "lockstep/train/job/job_links.h"
+#include "lockstep/train/job/kernel_trials.h"
 #include "lockstep/train/rows/row_runner.h"
 #include "lockstep/train/rows/tune.h"
 
@@ -128,15 +129,20 @@ std::vector<RowAgain> rows_again(const BenchRank& rank, const std::optional<Benc
 
 }  // namespace
 
-int measure_rows(const BenchPlan& plan, const train::JobRank& job_rank, LiveRecord& live) {
+int measure_rows(const BenchPlan& asked, const train::JobRank& job_rank, LiveRecord& live) {
+  BenchPlan plan = asked;
   BenchRank rank{job_rank, plan, train::agree_on("bench", fingerprint_of(plan), plan.job, job_rank)};
+  const bool first = rank.environment.rank == 0;
+  std::optional<results::RunRecord> earlier;
+  if (first) earlier = earlier_launches(plan);
+  rank.kernel_trials = train::choose_kernels(
+      plan.job, &rank, earlier ? earlier->kernel_trials : std::vector<results::KernelTrial>());
   // Before the recorder is made: rank 0's waits in it for the places of all ranks.
   publish_place(rank);
-  const bool first = rank.environment.rank == 0;
   launch::StepBoard board = share_steps(rank, live);
   rank.steps = board.take(rank.environment.rank);
   std::optional<BenchRecorder> recorder;
-  if (first) recorder.emplace(rank, live, std::move(board));
+  if (first) recorder.emplace(rank, live, std::move(board), std::move(earlier));
 
   train::JobLinks links(plan.job, rank);
   std::vector<RowAgain> rows(plan.job.rows.size());

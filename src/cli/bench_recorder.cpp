@@ -45,6 +45,7 @@ results::RunRecord describe_job(const BenchRank& rank) {
     if (record.kernel_detail.empty())
       record.kernel_detail = kernels::kernel_detail(row.kernels, train::on_gpu(row));
   }
+  record.kernel_trials = rank.kernel_trials;
   record.started_at = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
   record.command = rank.plan.command;
   record.launch = rank.plan.job.site.options.launch;
@@ -112,19 +113,18 @@ void collect_machines(const BenchRank& rank, results::RunRecord& record, std::ve
   }
 }
 
-/// The record of earlier launches; empty for the first.
+}  // namespace
+
 std::optional<results::RunRecord> earlier_launches(const BenchPlan& plan) {
+  check_files(plan.options);
   if (plan.launch > 1) return plan.kept->read();
   if (!plan.options.append || !holds_something(plan.options.json_path)) return std::nullopt;
   return results::read_record(plan.options.json_path);
 }
 
-}  // namespace
-
-BenchRecorder::BenchRecorder(const BenchRank& rank, LiveRecord& live, launch::StepBoard board)
-    : rank_(rank), live_(live), record_(describe_job(rank)) {
-  check_files(rank.plan.options);
-  earlier_ = earlier_launches(rank.plan);
+BenchRecorder::BenchRecorder(const BenchRank& rank, LiveRecord& live, launch::StepBoard board,
+                             std::optional<results::RunRecord> earlier)
+    : rank_(rank), live_(live), earlier_(std::move(earlier)), record_(describe_job(rank)) {
   collect_machines(rank, record_, hosts_before_);
   if (rank.plan.launch == 1) print_header(record_, rank.plan.options.how);
   if (rank.plan.launches > 1)

@@ -27,9 +27,13 @@ struct BenchRank : train::JobRank {
   const BenchPlan& plan;
   /// [rank]: of the ranks that rows need, on rank 0; empty on CPUs.
   std::vector<topology::RankGpu> gpus;
+  std::vector<results::KernelTrial> kernel_trials;
   /// The rank's part of the step board; null: its step times are not kept.
   launch::StepTimes* steps = nullptr;
 };
+
+/// The record of earlier launches; empty for the first. Throws ConfigError for files that are not to be lost.
+std::optional<results::RunRecord> earlier_launches(const BenchPlan& plan);
 
 /// A rank's report on the part of its host that it has.
 struct RankPlace {
@@ -61,7 +65,8 @@ class BenchRecorder {
  public:
   /// Waits until every rank has published its place. Measurements go to `live`, which outlives this: a rank
   /// that ends early unwinds, and its record is still needed.
-  BenchRecorder(const BenchRank& rank, LiveRecord& live, launch::StepBoard board);
+  BenchRecorder(const BenchRank& rank, LiveRecord& live, launch::StepBoard board,
+                std::optional<results::RunRecord> earlier);
 
   /// The row's turn comes; tuning may come before its training.
   void row_begins(size_t index);
@@ -89,7 +94,6 @@ class BenchRecorder {
 
   const BenchRank& rank_;
   LiveRecord& live_;
-  /// Earlier launches in the file; empty for the first.
   std::optional<results::RunRecord> earlier_;
   results::RunRecord record_;
   /// hosts_before_[n]: hosts among the first n ranks.

@@ -46,8 +46,8 @@ void add_row_flags(Flags& flags, train::SweepOptions& sweep, Rows rows, const st
   flags.add(
       "--kernels", sweep.kernels,
       "aten: LibTorch's operations; fused: oneDNN's and lockstep's own, in the memory layouts that suit "
-      "them, and on GPUs lockstep's own batch normalization [fused on CPUs, where this build has it; aten on "
-      "GPUs]",
+      "them, and on GPUs lockstep's own batch normalization; auto: of these the faster for each network, "
+      "which some steps with either show first [auto; aten on GPUs; fused for verify]",
       form);
   flags.add("--bucket-mb", sweep.bucket_mb, "largest size of a bucket of gradients, in MiB",
             {.single = single, .numbers = strategies::kBucketSizes});

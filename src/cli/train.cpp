@@ -8,9 +8,11 @@
 #include "lockstep/kernels/kernel_choice.h"
 #include "lockstep/results/files/record_json.h"
 #include "lockstep/results/record/training_record.h"
+#include "lockstep/results/tables/notices.h"
 #include "lockstep/results/tables/tables.h"
 #include "lockstep/topology/device_map.h"
 #include "lockstep/train/job/job_links.h"
+#include "lockstep/train/job/kernel_trials.h"
 #include "lockstep/train/job/versions.h"
 #include "lockstep/train/rows/row_input.h"
 #include "lockstep/train/rows/row_rules.h"
@@ -162,6 +164,8 @@ train::TrainingPlan make_training_plan(const TrainOptions& asked, const train::J
     sweep.strategies = {results::kSingle};
   train::TrainingPlan plan = options.plan;
   plan.row = train::plan_rows(sweep).front();
+  if (!plan.resume_path.empty() && plan.row.kernels == kernels::kAuto)
+    train::take_kernels_of_checkpoint(plan);
   plan.schedule.decay = train::parse_decay(options.decay);
   const train::InputFacts input = train::look_at_input(plan.row, plan.evaluate);
   plan.steps_per_epoch = options.steps_per_epoch ? *options.steps_per_epoch : input.steps_per_epoch;
@@ -175,7 +179,7 @@ train::TrainingPlan make_training_plan(const TrainOptions& asked, const train::J
 class TrainingReport {
  public:
   TrainingReport(const train::TrainingPlan& plan, std::string json_path, const train::JobPlan& job,
-                 int threads_per_rank, const Arguments& command)
+                 int threads_per_rank, const Arguments& command, std::vector<results::KernelTrial> trials)
       : json_path_(std::move(json_path)), evaluated_(plan.evaluate) {
     record_.lockstep_version = train::lockstep_version();
     record_.torch_version = train::torch_version();
@@ -186,6 +190,7 @@ class TrainingReport {
     record_.threads_per_rank = threads_per_rank;
     record_.unit = plan.row.unit;
     record_.kernel_detail = kernels::kernel_detail(plan.row.kernels, train::on_gpu(plan.row));
+    record_.kernel_trials = std::move(trials);
     for (const auto& [name, value] : train::settings_of(plan)) {
       record_.settings.emplace_back(name, value);
     }
@@ -235,10 +240,9 @@ train::Fingerprint circumstances_of(const train::JobPlan& job, int threads_per_r
   return circumstances;
 }
 
-/// The work of one rank. `report` on rank 0 only.
+/// The training of one rank. `report` on rank 0 only.
 void train_rank(const train::TrainingPlan& plan, const train::JobPlan& job, const train::JobRank& rank,
                 TrainingReport* report) {
-  train::agree_on("train", train::fingerprint_of(plan), job, rank);
   train::JobLinks links(job, rank);
   links.run_row(0, [&](const train::RowPlan& row, const train::RankGroup& group) {
     // The row with this rank's GPU in it.
@@ -305,12 +309,19 @@ int run_train(const TrainOptions& options, const Arguments& command) {
     claims = claim_outputs({{"--json", options.json_path}, {"--checkpoint", options.plan.checkpoint_path}});
   return train::run_job(job,
                         [&](const train::JobRank& rank) {
+                          train::agree_on("train", train::fingerprint_of(plan), job, rank);
+                          train::JobPlan own_job = job;
+                          const auto trials = train::choose_kernels(own_job, &rank);
+                          train::TrainingPlan own = plan;
+                          own.row.kernels = own_job.rows.front().kernels;
                           std::unique_ptr<TrainingReport> report;
                           if (rank.environment.rank == 0) {
-                            report = std::make_unique<TrainingReport>(plan, options.json_path, job,
-                                                                      rank.binding.threads_per_rank, command);
+                            if (!trials.empty()) print_note("kernels of " + results::trials_text(trials));
+                            report = std::make_unique<TrainingReport>(own, options.json_path, own_job,
+                                                                      rank.binding.threads_per_rank, command,
+                                                                      trials);
                           }
-                          train_rank(plan, job, rank, report.get());
+                          train_rank(own, own_job, rank, report.get());
                         },
                         {print_departure, print_note, print_warning});
 }

@@ -14,6 +14,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/rule.h"
+#include "lockstep/kernels/kernel_choice.h"
 #include "lockstep/models/model.h"
 #include "lockstep/results/tables/document.h"
 #include "lockstep/train/job/job_links.h"
@@ -169,7 +170,12 @@ int run_verify(const VerifyOptions& asked) {
   sweep.common.device = site.options.device;
   if (sweep.ranks.empty()) sweep.ranks = site.usual_ranks();
   sweep.pacing = {.warmup_steps = 0, .steps = options.steps};
-  const train::JobPlan job = train::plan_job(std::move(site), train::plan_rows(sweep), sweep.strategies);
+  std::vector<train::RowPlan> rows = train::plan_rows(sweep);
+  // A proof is not about speed, and has the same kernels every time.
+  for (train::RowPlan& row : rows) {
+    if (row.kernels == kernels::kAuto) row.kernels = kernels::default_kernels();
+  }
+  const train::JobPlan job = train::plan_job(std::move(site), std::move(rows), sweep.strategies);
   require_all(kVerifyRules, options, job);
   if (!job.site.supervised()) train::check_backend(job);
   std::atomic<int> wrong{0};

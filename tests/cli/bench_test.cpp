@@ -174,6 +174,25 @@ TEST(BenchTest, kernels_sweep_and_the_record_says_whose_they_are) {
   EXPECT_THAT(found, testing::ElementsAre("single aten", "ddp aten", "single fused", "ddp fused"));
 }
 
+TEST(BenchTest, kernels_are_chosen_once_for_all_rows_ranks_and_launches) {
+  const test::ScratchFolder folder;
+  const test::Finished bench =
+      test::run(quick_bench({}, {"--backend", "gloo", "--ranks", "2", "--repeat", "2", "--precision",
+                                 "fp32,bf16", "--json", folder.path("a.json")}));
+  ASSERT_EQ(bench.exit_code, 0) << bench.error;
+  EXPECT_THAT(bench.output, testing::ContainsRegex(
+                                "\\* Choice of kernels: lenet5, fp32, batch 4: (aten|fused), chosen over "
+                                "(aten|fused): [0-9.]+ m?s against [0-9.]+ m?s; lenet5, bf16, batch 4: "));
+  const results::RunRecord record = results::read_record(folder.path("a.json"));
+  ASSERT_EQ(record.kernel_trials.size(), 2u);
+  // Per precision: single, ddp, independent, in both launches.
+  ASSERT_EQ(record.runs.size(), 6u);
+  for (const results::Run& run : record.runs) {
+    EXPECT_EQ(run.kernels, record.kernel_trials[run.precision == "bf16"].kernels);
+    EXPECT_EQ(run.launch_steps.size(), 2u);
+  }
+}
+
 TEST(BenchTest, buckets_are_tuned_and_the_row_is_measured_with_what_was_found) {
   const test::ScratchFolder folder;
   const test::Finished bench = test::run({"lockstep",

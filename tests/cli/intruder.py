@@ -126,8 +126,8 @@ def intrude(attack, stop, passed_on):
 def train(options, attack):
     """What the training printed last, its seconds, and its standard error."""
     command = [options.program, "train", "--model", "lenet5", "--data", str(SOURCES / "data/digits"), "--batch", "16",
-               "--lr", "0.02", "--epochs", str(options.epochs), "--bind", "none", "--threads", "1", "--backend", "gloo",
-               "--timeout", "10", "--ranks", "2"]
+               "--lr", "0.02", "--kernels", "fused", "--epochs", str(options.epochs), "--bind", "none", "--threads", "1",
+               "--backend", "gloo", "--timeout", "10", "--ranks", "2"]
     stop, passed_on = multiprocessing.Event(), multiprocessing.Value("q")
     intruder = multiprocessing.Process(target=intrude, args=(attack, stop, passed_on))
     if attack:

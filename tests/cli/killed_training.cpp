@@ -16,7 +16,8 @@ namespace {
 constexpr double kPatience_s = 300;
 
 std::vector<std::string> command(const KilledTraining& training, const std::string& checkpoint) {
-  std::vector<std::string> words{"lockstep", "train", "--model", "lenet5", "--strategy", training.strategy};
+  std::vector<std::string> words{"lockstep",  "train", "--model",    "lenet5",
+                                 "--kernels", "fused", "--strategy", training.strategy};
   const auto add = [&](const std::string& flag, const std::string& value) {
     words.push_back(flag);
     words.push_back(value);

@@ -15,8 +15,9 @@ using testing::HasSubstr;
 
 std::vector<std::string> quick(const std::vector<std::string>& more, int epochs = 3) {
   std::vector<std::string> command{
-      "lockstep", "train", "--model", "lenet5", "--batch",   "4", "--lr",     "0.02",
-      "--ranks",  "2",     "--bind",  "none",   "--threads", "1", "--epochs", std::to_string(epochs)};
+      "lockstep",  "train", "--model",   "lenet5", "--batch",  "4",
+      "--lr",      "0.02",  "--ranks",   "2",      "--bind",   "none",
+      "--threads", "1",     "--kernels", "fused",  "--epochs", std::to_string(epochs)};
   command.insert(command.end(), more.begin(), more.end());
   return command;
 }
@@ -53,6 +54,35 @@ TEST_P(TrainBackendTest, every_epoch_is_told_and_recorded) {
 }
 
 INSTANTIATE_TEST_SUITE_P(all, TrainBackendTest, testing::Values("thread", "gloo", "mpi"));
+
+TEST(TrainTest, a_checkpoint_keeps_the_kernels_that_were_chosen) {
+  const test::ScratchFolder folder;
+  const std::string checkpoint = folder.path("a.safetensors");
+  const auto train = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> command{
+        "lockstep", "train",  "--model", "mlp",       "--batch", "4",      "--ranks",
+        "2",        "--bind", "none",    "--threads", "1",       "--json", folder.path("a.json"),
+        "--force"};
+    command.insert(command.end(), more.begin(), more.end());
+    return test::run(command);
+  };
+  const auto record = [&] { return nlohmann::json::parse(read_file(folder.path("a.json"))); };
+  const test::Finished chosen = train({"--epochs", "1", "--checkpoint", checkpoint});
+  ASSERT_EQ(chosen.exit_code, 0) << chosen.error;
+  EXPECT_THAT(chosen.error, ContainsRegex("kernels of mlp, fp32, batch 4: (fused|aten), chosen over "));
+  const auto trials = record()["kernel_trials"];
+  ASSERT_EQ(trials.size(), 1U);
+  const auto kernels = record()["settings"]["--kernels"].get<std::string>();
+  EXPECT_EQ(trials[0]["kernels"], kernels);
+  const test::Finished resumed = train({"--epochs", "2", "--resume", checkpoint});
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.error;
+  EXPECT_EQ(record()["settings"]["--kernels"], kernels);
+  EXPECT_TRUE(record()["kernel_trials"].empty());
+  const std::string other = kernels == "aten" ? "fused" : "aten";
+  const test::Finished changed = train({"--epochs", "2", "--resume", checkpoint, "--kernels", other});
+  EXPECT_EQ(changed.exit_code, 2);
+  EXPECT_THAT(changed.error, HasSubstr("is of another training: --kernels"));
+}
 
 TEST(TrainTest, all_ranks_of_data_parallel_are_devices_of_one) {
   const test::Finished train = test::run(quick({"--strategy", "data_parallel", "--eval"}));

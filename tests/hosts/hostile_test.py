@@ -26,7 +26,7 @@ RANKS = range(4)
 ZMQ_PORT = 5600
 SMALL = ["--threads", "1", "--bind", "none"]
 TRAIN = [PROGRAM, "train", "--model", "lenet5", "--data", hosts.ROOT / "data/digits", "--batch", "8", "--lr", "0.02",
-         "--eval", "--epochs", "10", *SMALL]
+         "--kernels", "fused", "--eval", "--epochs", "10", *SMALL]
 BENCH = [PROGRAM, "bench", "--model", "mlp", "--batch", "4", "--ranks", "4", "--no-controls", *SMALL, "--json",
          OUT / "r.json"]
 

@@ -136,7 +136,7 @@ TEST(SweepTest, kernels_sweep_where_there_are_several) {
   for (const train::RowPlan& row : plan_rows(both)) found.push_back(row.strategy + " " + row.kernels);
   EXPECT_THAT(found, ElementsAre("single aten", "ddp aten", "independent aten", "single fused", "ddp fused",
                                  "independent fused"));
-  EXPECT_EQ(plan_rows({.models = {"lenet5"}, .ranks = {2}}).front().kernels, "fused");
+  EXPECT_EQ(plan_rows({.models = {"lenet5"}, .ranks = {2}}).front().kernels, "auto");
 }
 
 TEST(SweepTest, the_default_batch_is_the_networks_own) {

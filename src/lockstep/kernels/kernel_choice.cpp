@@ -4,12 +4,26 @@
 
 namespace lockstep::kernels {
 
+namespace {
+
+KernelChoice parse_default() {
+  return why_no_fused_kernels().empty() ? KernelChoice::kFused : KernelChoice::kAten;
+}
+
+}  // namespace
+
 const Registry<KernelsInfo>& registry() {
   static const Registry<KernelsInfo> all(
       "kernels", "lockstep info kernels",
       {{"aten",
         {.choice = KernelChoice::kAten,
          .description = "LibTorch's operations, one after the other",
+         .covers = {},
+         .falls_back = {}}},
+       {kAuto,
+        {.choice = parse_default(),
+         .description =
+             "of aten and fused the faster for each network, measured for some steps before its rows",
          .covers = {},
          .falls_back = {}}},
        {"fused",
@@ -38,13 +52,13 @@ std::string why_no_fused_kernels() {
 }
 
 std::string kernel_detail(const std::string& name, bool on_gpu) {
-  if (parse_kernels(name) != KernelChoice::kFused) return "";
+  if (name == kAuto || parse_kernels(name) != KernelChoice::kFused) return "";
   if (on_gpu) return "lockstep_cuda_kernels";
   return why_no_fused_kernels().empty() ? onednn::version_and_instructions() : "";
 }
 
 std::string default_kernels() {
-  return why_no_fused_kernels().empty() ? "fused" : "aten";
+  return parse_default() == KernelChoice::kFused ? "fused" : "aten";
 }
 
 }  // namespace lockstep::kernels

@@ -12,6 +12,10 @@ namespace lockstep::kernels {
 /// follow it. Layers that are not covered (KernelsInfo::falls_back) use LibTorch's operations.
 enum class KernelChoice { kAten, kFused };
 
+/// The name of a choice that is made by measuring steps with either of the others
+/// (train/job/kernel_trials.h); until then it means default_kernels().
+inline constexpr const char* kAuto = "auto";
+
 /// A choice of kernels as `lockstep info kernels` describes it.
 struct KernelsInfo {
   KernelChoice choice;

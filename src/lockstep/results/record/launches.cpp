@@ -218,6 +218,10 @@ void add_launch(RunRecord& record, RunRecord launch) {
   append_missing(record.bucket_sizes_mb, launch.bucket_sizes_mb);
   append_missing(record.strategies, launch.strategies);
   append_missing(record.kernels, launch.kernels);
+  for (KernelTrial& trial : launch.kernel_trials) {
+    const auto same = [&](const KernelTrial& known) { return known.same_rows(trial); };
+    if (std::ranges::none_of(record.kernel_trials, same)) record.kernel_trials.push_back(std::move(trial));
+  }
   for (Run& run : launch.runs) {
     const auto known =
         std::ranges::find_if(record.runs, [&](const Run& other) { return same_row(other, run); });

@@ -9,6 +9,7 @@
 #include "lockstep/base/fields.h"
 #include "lockstep/measure/series.h"
 #include "lockstep/measure/stopping.h"
+#include "lockstep/results/record/kernel_trial.h"
 #include "lockstep/results/record/recorded.h"
 #include "lockstep/results/record/replica_state.h"
 #include "lockstep/results/record/resources.h"
@@ -271,6 +272,8 @@ struct RunRecord {
   /// Library, version and instruction set of the fused ones: "oneDNN 3.2.0, avx512_core"; empty where no row
   /// has them.
   std::string kernel_detail;
+  /// How the kernels of rows were chosen that left them to a trial.
+  std::vector<KernelTrial> kernel_trials;
   /// UTC, ISO 8601; of the first launch.
   std::string started_at;
   /// Start of every launch, in order; empty if there was one.
@@ -322,6 +325,7 @@ struct RunRecord {
     LOCKSTEP_FIELDS(kNullable, cudnn_version, allocator, backend_detail);
     fields("kernels", self.kernels);
     fields("kernel_detail", self.kernel_detail, kNullable);
+    fields("kernel_trials", self.kernel_trials);
     LOCKSTEP_FIELDS(kOptional, strategies, bucket_sizes_mb);
     fields.group("baseline", [&](auto& baseline) {
       baseline("strategy", self.baseline_strategy);

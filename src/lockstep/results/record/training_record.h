@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lockstep/base/fields.h"
+#include "lockstep/results/record/kernel_trial.h"
 
 namespace lockstep::results {
 
@@ -51,6 +52,8 @@ struct TrainingRecord {
   int threads_per_rank = 0;
   /// As RunRecord::kernel_detail.
   std::string kernel_detail;
+  /// As RunRecord::kernel_trials.
+  std::vector<KernelTrial> kernel_trials;
   /// By name, in words.
   std::vector<std::pair<std::string, std::string>> settings;
   /// Steps that the checkpoint had which was resumed from.
@@ -67,7 +70,8 @@ struct TrainingRecord {
   static void describe(Fields& fields, Self& self) {
     fields("lockstep", self.lockstep_version);
     fields("torch", self.torch_version);
-    LOCKSTEP_FIELDS(kOptional, host, command, backend, launch, threads_per_rank, kernel_detail);
+    LOCKSTEP_FIELDS(kOptional, host, command, backend, launch, threads_per_rank, kernel_detail,
+                    kernel_trials);
     fields.group("settings", [&](auto& settings) {
       for (auto& [name, value] : self.settings) settings(name.c_str(), value);
     });

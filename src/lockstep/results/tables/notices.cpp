@@ -9,6 +9,7 @@
 #include "lockstep/base/units.h"
 #include "lockstep/results/record/baseline.h"
 #include "lockstep/results/record/launches.h"
+#include "lockstep/results/tables/numbers.h"
 #include "lockstep/results/tables/row_tables.h"
 #include "lockstep/results/tables/tables.h"
 
@@ -371,6 +372,20 @@ std::string kernels_text(const RunRecord& record) {
   return fmt::format("{}", fmt::join(all, ", "));
 }
 
+std::string trials_text(const std::vector<KernelTrial>& trials) {
+  std::vector<std::string> all;
+  for (const KernelTrial& trial : trials) {
+    const bool fused = trial.kernels == "fused";
+    const auto [own_s, other_s] =
+        fused ? std::pair(trial.fused_s, trial.aten_s) : std::pair(trial.aten_s, trial.fused_s);
+    const int batch = trial.global_batch > 0 ? trial.global_batch : trial.batch_per_rank;
+    all.push_back(fmt::format("{}, {}, batch {}: {}, chosen over {}: {} against {}", trial.model,
+                              trial.precision, batch, trial.kernels, fused ? "aten" : "fused",
+                              time_text(own_s), time_text(other_s)));
+  }
+  return fmt::format("{}", fmt::join(all, "; "));
+}
+
 std::vector<Fact> facts_of(const RunRecord& record, size_t most_machines) {
   // Publications and recordings lack these facts.
   const auto unless_published = [&](std::string text) {
@@ -393,6 +408,7 @@ std::vector<Fact> facts_of(const RunRecord& record, size_t most_machines) {
   facts.push_back({"Ranks", ranks_text(record)});
   facts.push_back({"GPUs of the ranks", rank_gpus_text(record.rank_gpus)});
   facts.push_back({"Kernels", kernels_text(record)});
+  facts.push_back({"Choice of kernels", trials_text(record.kernel_trials)});
   facts.push_back({"Memory allocation", record.allocator});
   if (record.training) {
     for (const auto& [name, value] : record.training->settings) facts.push_back({name, value});

@@ -189,6 +189,9 @@ std::vector<Fact> facts_of(const RunRecord& record, size_t most_machines = SIZE_
 /// newline.
 std::string header_text(const RunRecord& record, const TextForm& form = {});
 
+/// "resnet50, fp32, batch 8: fused, chosen over aten: 0.58 s against 1.19 s"; empty for none.
+std::string trials_text(const std::vector<KernelTrial>& trials);
+
 /// "aten, fused (oneDNN 3.2.0, avx512_core)"; empty where the record does not say.
 std::string kernels_text(const RunRecord& record);
 

@@ -76,6 +76,11 @@ void check_cuda_graph(const SweepOptions& sweep) {
 
 void check_kernels(const SweepOptions& sweep) {
   for (const std::string& name : sweep.kernels) {
+    if (name == kernels::kAuto) {
+      if (std::ranges::count(sweep.kernels, name) == std::ssize(sweep.kernels)) continue;
+      throw ConfigError("--kernels auto is one of the others",
+                        "Use auto alone for the faster ones, or aten,fused for both.");
+    }
     if (kernels::parse_kernels(name) == kernels::KernelChoice::kAten) continue;
     if (sweep.common.device == kCuda) {
       cuda_kernels::open_kernels();
@@ -157,7 +162,7 @@ void check_device(const std::string& name) {
 }
 
 std::string default_kernels(const std::string& device) {
-  return device == kCuda ? "aten" : kernels::default_kernels();
+  return device == kCuda || !kernels::why_no_fused_kernels().empty() ? "aten" : kernels::kAuto;
 }
 
 void check_sweep(const SweepOptions& sweep) {

@@ -12,7 +12,8 @@ namespace lockstep::train {
 /// Throws ConfigError, with the nearest name, unless the name is cpu or cuda.
 void check_device(const std::string& name);
 
-/// The default kernels of a row.
+/// The kernels of a row that asks for `auto`, or for none: on a processor kernels::kAuto, where there is a
+/// choice.
 std::string default_kernels(const std::string& device);
 
 /// Checks the flags before rows are made of them. Throws ConfigError for names and combinations that cannot

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/kernels/kernel_choice.h"
 #include "lockstep/models/model.h"
 #include "lockstep/train/rows/row_rules.h"
 #include "lockstep/train/rows/tune.h"
@@ -31,11 +32,12 @@ struct Computation {
 
 /// Each precision with each choice of kernels.
 std::vector<Computation> computations(const SweepOptions& options) {
-  std::vector<std::string> kernels = without_repeats(options.kernels);
-  if (kernels.empty()) kernels = {default_kernels(options.common.device)};
+  std::vector<std::string> choices = without_repeats(options.kernels);
+  if (choices.empty() || choices.front() == kernels::kAuto)
+    choices = {default_kernels(options.common.device)};
   std::vector<Computation> all;
   for (const std::string& precision : without_repeats(options.precisions)) {
-    for (const std::string& choice : kernels) all.push_back({precision, choice});
+    for (const std::string& choice : choices) all.push_back({precision, choice});
   }
   return all;
 }
@@ -71,7 +73,7 @@ void fit_to_file(const network_file::NetworkFile& file, const SweepOptions& opti
                row.input),
            "Use --input device, dataset or zmq.");
   }
-  if (!options.kernels.empty() && row.kernels != kAtenKernels) {
+  if (!options.kernels.empty() && row.kernels != kAtenKernels && row.kernels != kernels::kAuto) {
     refuse(fmt::format("computes with PyTorch's operations, not with --kernels {}", row.kernels),
            "Leave --kernels out.");
   }

@@ -310,6 +310,13 @@ Fingerprint fingerprint_of(const TrainingPlan& plan) {
   return fingerprint;
 }
 
+void take_kernels_of_checkpoint(TrainingPlan& plan) {
+  const Checkpoint checkpoint(plan.resume_path);
+  const Fingerprint& settings = checkpoint.head().settings;
+  const auto kernels = std::ranges::find(settings, "--kernels", &Property::name);
+  if (kernels != settings.end()) plan.row.kernels = kernels->value;
+}
+
 Checkpoint read_checkpoint_of(const TrainingPlan& plan) {
   Checkpoint checkpoint(plan.resume_path);
   const CheckpointHead& head = checkpoint.head();

@@ -55,6 +55,10 @@ Fingerprint settings_of(const TrainingPlan& plan);
 /// Properties that the ranks of a job must have in common, including the names of the files.
 Fingerprint fingerprint_of(const TrainingPlan& plan);
 
+/// Gives the plan the kernels of the checkpoint that it resumes from. Throws ConfigError for a file that is
+/// none.
+void take_kernels_of_checkpoint(TrainingPlan& plan);
+
 /// The checkpoint that the plan resumes from. Throws ConfigError, saying what differs, if it is of another
 /// training.
 Checkpoint read_checkpoint_of(const TrainingPlan& plan);
