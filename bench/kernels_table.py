@@ -9,7 +9,7 @@ One rank on all cores. Each repetition runs lockstep with --kernels fused, with 
 first repetition the --keep fastest go on), of which the one with the shortest median counts for a network, each in
 processes of its own, and the order rotates from one repetition to the next. Printed as Markdown: median steps, and
 step of the other / step of fused (over 1: fused is faster) with 95 % intervals (Student's t on the logarithms of the repetitions' ratios), and their
-geometric means over the networks.
+geometric means over the networks. Every row has the processor and the instruction set, which ONEDNN_MAX_CPU_ISA limits.
 
 Needs the Python that `make setup-python` makes (.venv-dev); without it (or with --no-python) that column is left out.
 """
@@ -21,17 +21,19 @@ import statistics
 import sys
 from pathlib import Path
 
-from vs_python import ROOT, bench_runs, ratio_interval, run_python, take_turns
+from vs_python import ROOT, bench_record, ratio_interval, run_python, take_turns
 
 NETWORKS = "resnet50:16,resnet101:8,resnext50_32x4d:8,vgg16:8,alexnet:64,googlenet:16,inception_v3:8"
 IMAGE_SIZE = {"inception_v3": 299}
 
 
 def run_lockstep(options, network, kernels):
-    runs = bench_runs(options, "--model", network.name, "--batch", str(network.batch), "--ranks", "1", "--strategy",
-                      "single", "--precision", options.precision, "--threads", str(options.threads), "--kernels",
-                      kernels)
-    return statistics.median(max(step) for step in runs[0]["samples"])
+    record = bench_record(options, "--model", network.name, "--batch", str(network.batch), "--ranks", "1", "--strategy",
+                          "single", "--precision", options.precision, "--threads", str(options.threads), "--kernels",
+                          kernels)
+    if record["kernel_detail"]:
+        network.computed_on = record["machine"]["processor"], record["kernel_detail"].rpartition(", ")[2]
+    return statistics.median(max(step) for step in record["runs"][0]["samples"])
 
 
 class Network:
@@ -40,6 +42,8 @@ class Network:
         if not batch.isdigit():
             sys.exit(f"--models wants NAME:BATCH, not '{text}'")
         self.batch = int(batch)
+        # The processor and the instruction set of the fused kernels.
+        self.computed_on = "", ""
 
 
 def python_step(options, network, cpus, variant):
@@ -86,14 +90,14 @@ def main():
     options.with_python = not options.no_python and Path(options.python).exists()
 
     others = ["aten"] + (["python"] if options.with_python else [])
-    print("| network | batch | fused | " + " | ".join(f"{other} | {other} / fused" for other in others)
+    print("| processor | instruction set | network | batch | fused | " + " | ".join(f"{other} | {other} / fused" for other in others)
           + " |")
-    print("|---" * (3 + 2 * len(others)) + "|")
+    print("|---" * (5 + 2 * len(others)) + "|")
     logs = {other: [] for other in others}
     for network in map(Network, options.models.split(",")):
         steps, best = measure(options, network, cpus)
         fused = statistics.median(steps["fused"])
-        cells = [f"`{network.name}`", str(network.batch), f"{fused * 1e3:.0f} ms"]
+        cells = [*network.computed_on, f"`{network.name}`", str(network.batch), f"{fused * 1e3:.0f} ms"]
         for other in others:
             ratios = [math.log(theirs / ours) for theirs, ours in zip(steps[other], steps["fused"])]
             logs[other].append(statistics.mean(ratios))

@@ -43,8 +43,8 @@ TF_CNN_MODELS = {"resnet50": "resnet50_v1.5", "resnet101": "resnet101_v1.5", "in
 T_QUANTILE = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13]
 
 
-def bench_runs(options, *flags):
-    """The runs of one launch of `lockstep bench` with these flags and --lockstep-flag; ends where it fails."""
+def bench_record(options, *flags):
+    """The record of one launch of `lockstep bench` with these flags and --lockstep-flag; ends where it fails."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "result.json"
         # What stands beside it is measured on processors, unless a flag says otherwise.
@@ -55,7 +55,11 @@ def bench_runs(options, *flags):
         done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=folder)
         if done.returncode != 0:
             sys.exit(f"lockstep failed:\n{done.stderr}")
-        return json.loads(path.read_text())["lockstep"]["runs"]
+        return json.loads(path.read_text())["lockstep"]
+
+
+def bench_runs(options, *flags):
+    return bench_record(options, *flags)["runs"]
 
 
 def run_lockstep(options, cpus):
