@@ -181,8 +181,7 @@ TEST(BenchTest, kernels_are_chosen_once_for_all_rows_ranks_and_launches) {
                                  "fp32,bf16", "--json", folder.path("a.json")}));
   ASSERT_EQ(bench.exit_code, 0) << bench.error;
   EXPECT_THAT(bench.output, testing::ContainsRegex(
-                                "\\* Choice of kernels: lenet5, fp32, batch 4: (aten|fused), chosen over "
-                                "(aten|fused): [0-9.]+ m?s against [0-9.]+ m?s; lenet5, bf16, batch 4: "));
+                                "\\* Choice of kernels: lenet5, fp32, batch 4: (aten|fused), chosen over "));
   const results::RunRecord record = results::read_record(folder.path("a.json"));
   ASSERT_EQ(record.kernel_trials.size(), 2u);
   // Per precision: single, ddp, independent, in both launches.
