@@ -13,6 +13,7 @@
 #include "lockstep/base/units.h"
 #include "lockstep/comm/backend.h"
 #include "lockstep/inputs/input.h"
+#include "lockstep/kernels/image_layout.h"
 #include "lockstep/kernels/kernel_choice.h"
 #include "lockstep/models/model.h"
 #include "lockstep/replica/accelerator.h"
@@ -154,6 +155,8 @@ std::string kernel_list() {
                  info.description + (detail.empty() ? "" : fmt::format(" ({})", detail)));
     if (!why_not.empty()) text += line("", "", kernels::kNoFusedKernelsAdvice);
     for (const std::string& one : info.covers) text += line("", "", "covers: " + one);
+    if (name == kernels::default_kernels() && !info.covers.empty())
+      text += line("", "", "images: " + kernels::layouts_text());
     for (const std::string& one : info.falls_back) text += line("", "", "left to LibTorch: " + one);
     for (const char* device : {"cpu", "cuda"}) {
       if (name == train::default_kernels(device))

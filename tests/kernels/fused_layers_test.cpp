@@ -13,6 +13,7 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "lockstep/kernels/fused_norm.h"
 #include "lockstep/kernels/image_layout.h"
@@ -181,6 +182,48 @@ TEST(FusedNormTest, gives_the_same_bits_on_any_number_of_threads) {
   const std::vector<at::Tensor> two = pass(2);
   at::set_num_threads(1);
   for (size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(one[i].equal(two[i])) << i;
+}
+
+/// Both are blocked images, whatever layout this processor's networks have.
+TEST(FusedNormTest, gives_the_same_bits_in_both_layouts) {
+  at::manual_seed(6);
+  const int64_t block = channels_per_block(), channels = 3 * block;
+  const at::Tensor plain = images(channels, 17, 13) * 3 + 7, added = images(channels, 17, 13);
+  const at::Tensor gradient = images(channels, 17, 13), more = images(channels, 17, 13);
+  const auto pass = [&](at::ScalarType type, bool relu, bool adds, int64_t width, int threads) {
+    at::set_num_threads(threads);
+    const auto blocked = [&](const at::Tensor& image) {
+      return image.unflatten(1, {channels / width, width}).permute({0, 1, 3, 4, 2}).contiguous().to(type);
+    };
+    const at::Tensor x = blocked(plain).set_requires_grad(true);
+    const at::Tensor residual = adds ? blocked(added).set_requires_grad(true) : at::Tensor();
+    const at::Tensor weight = at::arange(1, channels + 1).to(at::kFloat).set_requires_grad(true);
+    const at::Tensor bias = at::zeros({channels}).set_requires_grad(true);
+    const NormLayer layer{weight, bias, at::zeros({channels}), at::ones({channels})};
+    const Fork y = fused_norm(x, residual, layer, {.relu = relu, .forks = adds});
+    if (adds) {
+      torch::autograd::backward({y.path, y.shortcut}, {blocked(gradient), blocked(more)});
+    } else {
+      y.path.backward(blocked(gradient));
+    }
+    std::vector<at::Tensor> made{to_plain(y.path.detach()), to_plain(x.grad()),    weight.grad(), bias.grad(),
+                                 layer.running_mean,        layer.running_variance};
+    if (adds) made.push_back(to_plain(residual.grad()));
+    return made;
+  };
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    for (const bool relu : {false, true}) {
+      for (const bool adds : {false, true}) {
+        const std::vector<at::Tensor> blocks = pass(type, relu, adds, block, 1);
+        for (const int threads : {1, 2}) {
+          const std::vector<at::Tensor> last = pass(type, relu, adds, channels, threads);
+          for (size_t i = 0; i < blocks.size(); ++i)
+            EXPECT_TRUE(last[i].equal(blocks[i])) << i << ", " << type << relu << adds << ", " << threads;
+        }
+      }
+    }
+  }
+  at::set_num_threads(1);
 }
 
 TEST(FusedNormTest, hands_a_nan_on) {

@@ -40,8 +40,7 @@ BatchNorm::BatchNorm(replica::Parameters& parameters, const std::string& name, i
 Fork BatchNorm::operator()(const at::Tensor& x, const NormTail& tail, const Context& context) const {
   if (context.cost != nullptr) context.cost->keep(x);
   if (context.fuses(x) && can_block(channels_of(x))) {
-    const at::Tensor residual =
-        tail.residual ? to_blocked(tail.residual()).to(x.scalar_type()) : at::Tensor();
+    const at::Tensor residual = tail.residual ? to_blocked(tail.residual(), x.scalar_type()) : at::Tensor();
     return fused_norm(to_blocked(x), residual, layer_, tail.steps);
   }
   if (context.training && context.gpu_kernels != nullptr && has_gpu_norm(x)) {

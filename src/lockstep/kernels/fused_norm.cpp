@@ -12,6 +12,7 @@
 #include <ATen/ops/empty_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "lockstep/kernels/image_layout.h"
 #include "lockstep/kernels/norm_loops.h"
 
 namespace lockstep::kernels {
@@ -20,29 +21,68 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// The blocks of a blocked image, [images][blocks][pixels][width]: one plane of norm_loops.h for each image
-/// and block of channels.
+/// An image as blocks of channels, each a plane of pixels for each image (norm_loops.h), in either layout
+/// (image_layout.h).
 struct Blocks {
   explicit Blocks(const at::Tensor& x)
-      : images(x.size(0)), blocks(x.size(1)), pixels(x.size(2) * x.size(3)), width(x.size(4)) {}
+      : images(x.size(0)),
+        blocks(channels_of(x) / channels_per_block()),
+        pixels(x.size(2) * x.size(3)),
+        width(channels_per_block()),
+        stride(x.size(4)) {}
 
-  int64_t offset(int64_t image, int64_t block) const { return (image * blocks + block) * pixels * width; }
+  int64_t offset(int64_t image, int64_t block) const {
+    return image * blocks * pixels * width + block * (is_last() ? width : pixels * width);
+  }
   /// Number of values of a channel.
   int64_t count() const { return images * pixels; }
+  /// Whether all channels of a pixel are next to each other.
+  bool is_last() const { return stride > width; }
 
   int64_t images, blocks, pixels, width;
+  /// Values from a pixel to the next.
+  int64_t stride;
 };
+
+/// Successive pixels of one image and block: the first value, its channel, and the pixels.
+struct Run {
+  int64_t offset;
+  int64_t channel;
+  Pixels pixels;
+};
+
+/// Calls body(image, block, run) for all runs of an image in channels-last, with the pixels of a run in all
+/// blocks one after the other: they lie side by side. Threads share images, or, with few of them, blocks.
+/// `again`: from the last image of a thread to its first, because the last one is still in the cache.
+template <typename Body>
+void for_runs(const Blocks& shape, bool again, const Body& body) {
+  const int64_t threads = at::get_num_threads();
+  const bool many = shape.images % threads == 0 || shape.images >= 4 * threads;
+  const int64_t groups = many ? 1 : shape.blocks;
+  at::parallel_for(0, shape.images * groups, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t part = again ? end - 1 - (i - begin) : i;
+      const int64_t image = part / groups, group = part % groups;
+      for (int64_t pixel = 0; pixel < shape.pixels; pixel += kPixelsPerRun) {
+        const Pixels pixels{std::min(kPixelsPerRun, shape.pixels - pixel), shape.stride};
+        for (int64_t block = many ? 0 : group; block < (many ? shape.blocks : group + 1); ++block)
+          body(image, block,
+               Run{shape.offset(image, block) + pixel * shape.stride, block * shape.width, pixels});
+      }
+    }
+  });
+}
 
 /// Runs the two passes of a batch normalization. For every block of channels:
 ///
-///     sum(image, block, sums)     for every image: the first pass over its plane
-///     finish(block, sums)         once, with the sums over all images, added in the images' order
-///     apply(image, block)         for every image: the second pass
+///     sum(run, sums)          for every image: the first pass over its pixels
+///     finish(block, sums)     once, with the sums over all images, added in the images' order
+///     apply(run)              for every image: the second pass
 ///
 /// With enough blocks for all threads, a thread does all of this block by block, so that the second pass
 /// finds the data of the first one in its cache. With fewer blocks, threads share the planes of a block, one
-/// pass after the other. Sums are made per plane either way, so the number of threads does not change the
-/// bits.
+/// pass after the other, as they always do in channels-last. Sums are made per plane either way, so neither
+/// the number of threads nor the layout changes the bits.
 template <typename Sum, typename Finish, typename Apply>
 void for_blocks(const Blocks& shape, const Sum& sum, const Finish& finish, const Apply& apply) {
   const auto add_up = [&](const ChannelSums* of_images) {
@@ -55,34 +95,43 @@ void for_blocks(const Blocks& shape, const Sum& sum, const Finish& finish, const
     }
     return all;
   };
+  const auto plane = [&](int64_t image, int64_t block) {
+    return Run{shape.offset(image, block), block * shape.width, {shape.pixels, shape.stride}};
+  };
   const int64_t threads = at::get_num_threads();
-  if (shape.blocks % threads == 0 || shape.blocks >= 4 * threads) {
+  if (!shape.is_last() && (shape.blocks % threads == 0 || shape.blocks >= 4 * threads)) {
     at::parallel_for(0, shape.blocks, 1, [&](int64_t begin, int64_t end) {
       std::vector<ChannelSums> of_images(static_cast<size_t>(shape.images));
       for (int64_t block = begin; block < end; ++block) {
         for (int64_t image = 0; image < shape.images; ++image) {
           of_images[static_cast<size_t>(image)] = {};
-          sum(image, block, of_images[static_cast<size_t>(image)]);
+          sum(plane(image, block), of_images[static_cast<size_t>(image)]);
         }
         finish(block, add_up(of_images.data()));
-        for (int64_t image = 0; image < shape.images; ++image) apply(image, block);
+        for (int64_t image = 0; image < shape.images; ++image) apply(plane(image, block));
       }
     });
     return;
   }
   const int64_t parts = shape.blocks * shape.images;
   std::vector<ChannelSums> sums(static_cast<size_t>(parts));
-  at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t part = begin; part < end; ++part) {
-      sum(part % shape.images, part / shape.images, sums[static_cast<size_t>(part)]);
-    }
-  });
+  const auto sum_into = [&](int64_t image, int64_t block, const Run& run) {
+    sum(run, sums[static_cast<size_t>(block * shape.images + image)]);
+  };
+  const auto for_planes = [&](bool again, const auto& body) {
+    if (shape.is_last()) return for_runs(shape, again, body);
+    at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t part = begin; part < end; ++part) {
+        const int64_t image = part % shape.images, block = part / shape.images;
+        body(image, block, plane(image, block));
+      }
+    });
+  };
+  for_planes(false, sum_into);
   for (int64_t block = 0; block < shape.blocks; ++block) {
     finish(block, add_up(sums.data() + block * shape.images));
   }
-  at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t part = begin; part < end; ++part) apply(part % shape.images, part / shape.images);
-  });
+  for_planes(true, [&](int64_t, int64_t, const Run& run) { apply(run); });
 }
 
 template <typename T>
@@ -161,8 +210,8 @@ at::Tensor normalize(const at::Tensor& x, const at::Tensor& residual, const Norm
     shift[c] = as_float(in[shape.offset(0, c / width) + c % width]);
   for_blocks(
       shape,
-      [&](int64_t image, int64_t block, ChannelSums& sums) {
-        loops.add_moments(in + shape.offset(image, block), shape.pixels, shift + block * width, sums);
+      [&](const Run& run, ChannelSums& sums) {
+        loops.add_moments(in + run.offset, run.pixels, shift + run.channel, sums);
       },
       [&](int64_t block, const ChannelSums& sums) {
         for (int64_t i = 0; i < width; ++i) {
@@ -180,10 +229,9 @@ at::Tensor normalize(const at::Tensor& x, const at::Tensor& residual, const Norm
                                                    layer.momentum * unbiased * variance);
         }
       },
-      [&](int64_t image, int64_t block) {
-        const int64_t offset = shape.offset(image, block);
-        const int64_t c = block * width;
-        loops.normalize(in + offset, plus(added, offset), shape.pixels, {mean + c, scale + c, bias + c}, relu,
+      [&](const Run& run) {
+        const int64_t offset = run.offset, c = run.channel;
+        loops.normalize(in + offset, plus(added, offset), run.pixels, {mean + c, scale + c, bias + c}, relu,
                         out + offset);
       });
   return statistics;
@@ -252,11 +300,10 @@ Gradients backward_of(const BackwardInput& given) {
 
   for_blocks(
       shape,
-      [&](int64_t image, int64_t block, ChannelSums& sums) {
-        const int64_t offset = shape.offset(image, block);
-        const int64_t c = block * width;
+      [&](const Run& run, ChannelSums& sums) {
+        const int64_t offset = run.offset, c = run.channel;
         loops.add_gradient_sums(gradient + offset, plus(more, offset), mask_at(offset, c), in + offset,
-                                shape.pixels, mean + c, plus(dz, offset), sums);
+                                run.pixels, mean + c, plus(dz, offset), sums);
       },
       [&](int64_t block, const ChannelSums& sums) {
         // With n values per channel, z = weight * (x - mean) * inverse + bias, and the mean and the deviation
@@ -274,11 +321,10 @@ Gradients backward_of(const BackwardInput& given) {
           offsets[c] = static_cast<float>(-factor * sums.first[i] / count);
         }
       },
-      [&](int64_t image, int64_t block) {
-        const int64_t offset = shape.offset(image, block);
-        const int64_t c = block * width;
+      [&](const Run& run) {
+        const int64_t offset = run.offset, c = run.channel;
         loops.backward((keeps ? dz : gradient) + offset, keeps ? ReluMask<T>() : mask_at(offset, c),
-                       in + offset, shape.pixels, {mean + c, scale + c, slope + c, offsets + c}, dx + offset);
+                       in + offset, run.pixels, {mean + c, scale + c, slope + c, offsets + c}, dx + offset);
       });
   return found;
 }

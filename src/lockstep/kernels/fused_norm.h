@@ -32,10 +32,10 @@ struct NormSteps {
 };
 
 /// Batch normalization of a blocked fp32 or bf16 image in training: [relu](norm(x) [+ residual]). Updates the
-/// running values. Two passes over a block of channels, the second one while the block is still in the cache.
-/// Sums are of differences from a value of the channel, in fp32 over short runs and in fp64 beyond; the
-/// number of threads does not change the bits. Keeps x and, with ReLU, the result for the backward pass.
-/// `residual`: of x's shape and type, or undefined.
+/// running values. Two passes over a block of channels, the second one while the block is still in the cache;
+/// in channels-last two passes over all of them. Sums are of differences from a value of the channel, in fp32
+/// over short runs and in fp64 beyond; the number of threads does not change the bits. Keeps x and, with
+/// ReLU, the result for the backward pass. `residual`: of x's shape and type, or undefined.
 Fork fused_norm(const at::Tensor& x, const at::Tensor& residual, const NormLayer& layer,
                 const NormSteps& steps);
 

@@ -13,7 +13,6 @@ namespace {
 //             2 6 10 ... 126 -> chain 2  |
 //             3 7 11 ... 127 -> chain 3  |  -> their sum, fp32 -> added to the channel's sum in fp64
 
-constexpr int64_t kRun = 128;
 constexpr int64_t kChains = 4;
 
 /// Adds the chains of one run to the sums in fp64.
@@ -27,8 +26,8 @@ LOCKSTEP_INLINE void flush(const Floats<W>* chains, double* sums) {
 /// Sums over all pixels; term.add(pixel, first, second) adds one pixel to two sums.
 template <int W, typename Term>
 LOCKSTEP_INLINE void add_up(const Term& term, int64_t pixels, ChannelSums& sums) {
-  for (int64_t begin = 0; begin < pixels; begin += kRun) {
-    const int64_t end = begin + kRun < pixels ? begin + kRun : pixels;
+  for (int64_t begin = 0; begin < pixels; begin += kPixelsPerRun) {
+    const int64_t end = begin + kPixelsPerRun < pixels ? begin + kPixelsPerRun : pixels;
     Floats<W> first[kChains] = {};
     Floats<W> second[kChains] = {};
     int64_t pixel = begin;
@@ -44,10 +43,11 @@ LOCKSTEP_INLINE void add_up(const Term& term, int64_t pixels, ChannelSums& sums)
 template <int W, typename T>
 struct Moment {
   const T* x;
+  int64_t stride;
   Floats<W> shift;
 
   LOCKSTEP_INLINE void add(int64_t pixel, Floats<W>& first, Floats<W>& second) const {
-    const Floats<W> value = load<W>(x + pixel * W) - shift;
+    const Floats<W> value = load<W>(x + pixel * stride) - shift;
     first += value;
     second += value * value;
   }
@@ -86,12 +86,13 @@ struct GradientTerm {
   const T* dy;
   const T* more;
   const T* x;
+  int64_t stride;
   Floats<W> mean;
   Gate<W, T, by> gate;
   T* dz;
 
   LOCKSTEP_INLINE void add(int64_t pixel, Floats<W>& first, Floats<W>& second) const {
-    const int64_t at = pixel * W;
+    const int64_t at = pixel * stride;
     const Floats<W> centered = load<W>(x + at) - mean;
     Floats<W> gradient = load<W>(dy + at);
     if constexpr (incoming == Incoming::kTwoKept) gradient += load<W>(more + at);
@@ -110,25 +111,28 @@ struct GradientTerm {
 
 template <int W, By by, typename T>
 LOCKSTEP_INLINE void gradient_sums(const T* dy, const T* more, const ReluMask<T>& mask, const T* x,
-                                   int64_t pixels, const float* mean_of, T* dz, ChannelSums& sums) {
+                                   const Pixels& pixels, const float* mean_of, T* dz, ChannelSums& sums) {
   const Floats<W> mean = load<W>(mean_of);
   const Gate<W, T, by> gate(mask);
   if (dz == nullptr) {
-    add_up<W>(GradientTerm<W, T, by, Incoming::kOne>{dy, more, x, mean, gate, dz}, pixels, sums);
+    add_up<W>(GradientTerm<W, T, by, Incoming::kOne>{dy, more, x, pixels.stride, mean, gate, dz},
+              pixels.count, sums);
   } else if (more == nullptr) {
-    add_up<W>(GradientTerm<W, T, by, Incoming::kOneKept>{dy, more, x, mean, gate, dz}, pixels, sums);
+    add_up<W>(GradientTerm<W, T, by, Incoming::kOneKept>{dy, more, x, pixels.stride, mean, gate, dz},
+              pixels.count, sums);
   } else {
-    add_up<W>(GradientTerm<W, T, by, Incoming::kTwoKept>{dy, more, x, mean, gate, dz}, pixels, sums);
+    add_up<W>(GradientTerm<W, T, by, Incoming::kTwoKept>{dy, more, x, pixels.stride, mean, gate, dz},
+              pixels.count, sums);
   }
 }
 
 template <int W, typename T, bool has_residual, bool relu>
-LOCKSTEP_INLINE void normalized(const T* x, const T* residual, int64_t pixels, const NormFactors& factors,
-                                T* y) {
+LOCKSTEP_INLINE void normalized(const T* x, const T* residual, const Pixels& pixels,
+                                const NormFactors& factors, T* y) {
   const Floats<W> mean = load<W>(factors.mean);
   const Floats<W> scale = load<W>(factors.scale);
   const Floats<W> bias = load<W>(factors.bias);
-  for (int64_t at = 0; at < pixels * W; at += W) {
+  for (int64_t at = 0; at < pixels.count * pixels.stride; at += pixels.stride) {
     Floats<W> value = (load<W>(x + at) - mean) * scale + bias;
     if constexpr (has_residual) value += load<W>(residual + at);
     // ReLU as "not less than 0", so that a NaN passes and shows up in the loss.
@@ -138,14 +142,14 @@ LOCKSTEP_INLINE void normalized(const T* x, const T* residual, int64_t pixels, c
 }
 
 template <int W, By by, typename T>
-LOCKSTEP_INLINE void moved_back(const T* dy, const ReluMask<T>& mask, const T* x, int64_t pixels,
+LOCKSTEP_INLINE void moved_back(const T* dy, const ReluMask<T>& mask, const T* x, const Pixels& pixels,
                                 const GradientFactors& factors, T* dx) {
   const Floats<W> mean = load<W>(factors.mean);
   const Floats<W> scale = load<W>(factors.scale);
   const Floats<W> slope = load<W>(factors.slope);
   const Floats<W> offset = load<W>(factors.offset);
   const Gate<W, T, by> gate(mask);
-  for (int64_t at = 0; at < pixels * W; at += W) {
+  for (int64_t at = 0; at < pixels.count * pixels.stride; at += pixels.stride) {
     const Floats<W> centered = load<W>(x + at) - mean;
     const Floats<W> gradient = gate.pass(load<W>(dy + at), at, centered);
     store<W>(scale * gradient + slope * centered + offset, dx + at);
@@ -154,44 +158,46 @@ LOCKSTEP_INLINE void moved_back(const T* dy, const ReluMask<T>& mask, const T* x
 
 // The loops above, compiled once per instruction set: inlined functions are compiled for the set of the
 // function that they are inlined into.
-#define LOCKSTEP_NORM_LOOPS(NAME, TARGET)                                                                   \
-  template <int W, typename T>                                                                              \
-  struct NAME {                                                                                             \
-    TARGET static void add_moments(const T* x, int64_t pixels, const float* shift, ChannelSums& sums) {     \
-      add_up<W>(Moment<W, T>{x, load<W>(shift)}, pixels, sums);                                             \
-    }                                                                                                       \
-    TARGET static void normalize(const T* x, const T* residual, int64_t pixels, const NormFactors& factors, \
-                                 bool relu, T* y) {                                                         \
-      if (residual != nullptr && relu) {                                                                    \
-        normalized<W, T, true, true>(x, residual, pixels, factors, y);                                      \
-      } else if (residual != nullptr) {                                                                     \
-        normalized<W, T, true, false>(x, residual, pixels, factors, y);                                     \
-      } else if (relu) {                                                                                    \
-        normalized<W, T, false, true>(x, residual, pixels, factors, y);                                     \
-      } else {                                                                                              \
-        normalized<W, T, false, false>(x, residual, pixels, factors, y);                                    \
-      }                                                                                                     \
-    }                                                                                                       \
-    TARGET static void add_gradient_sums(const T* dy, const T* more, const ReluMask<T>& mask, const T* x,   \
-                                         int64_t pixels, const float* mean, T* dz, ChannelSums& sums) {     \
-      if (mask.y != nullptr) {                                                                              \
-        gradient_sums<W, By::kOutput>(dy, more, mask, x, pixels, mean, dz, sums);                           \
-      } else if (mask.scale != nullptr) {                                                                   \
-        gradient_sums<W, By::kInput>(dy, more, mask, x, pixels, mean, dz, sums);                            \
-      } else {                                                                                              \
-        gradient_sums<W, By::kNothing>(dy, more, mask, x, pixels, mean, dz, sums);                          \
-      }                                                                                                     \
-    }                                                                                                       \
-    TARGET static void backward(const T* dy, const ReluMask<T>& mask, const T* x, int64_t pixels,           \
-                                const GradientFactors& factors, T* dx) {                                    \
-      if (mask.y != nullptr) {                                                                              \
-        moved_back<W, By::kOutput>(dy, mask, x, pixels, factors, dx);                                       \
-      } else if (mask.scale != nullptr) {                                                                   \
-        moved_back<W, By::kInput>(dy, mask, x, pixels, factors, dx);                                        \
-      } else {                                                                                              \
-        moved_back<W, By::kNothing>(dy, mask, x, pixels, factors, dx);                                      \
-      }                                                                                                     \
-    }                                                                                                       \
+#define LOCKSTEP_NORM_LOOPS(NAME, TARGET)                                                                 \
+  template <int W, typename T>                                                                            \
+  struct NAME {                                                                                           \
+    TARGET static void add_moments(const T* x, const Pixels& pixels, const float* shift,                  \
+                                   ChannelSums& sums) {                                                   \
+      add_up<W>(Moment<W, T>{x, pixels.stride, load<W>(shift)}, pixels.count, sums);                      \
+    }                                                                                                     \
+    TARGET static void normalize(const T* x, const T* residual, const Pixels& pixels,                     \
+                                 const NormFactors& factors, bool relu, T* y) {                           \
+      if (residual != nullptr && relu) {                                                                  \
+        normalized<W, T, true, true>(x, residual, pixels, factors, y);                                    \
+      } else if (residual != nullptr) {                                                                   \
+        normalized<W, T, true, false>(x, residual, pixels, factors, y);                                   \
+      } else if (relu) {                                                                                  \
+        normalized<W, T, false, true>(x, residual, pixels, factors, y);                                   \
+      } else {                                                                                            \
+        normalized<W, T, false, false>(x, residual, pixels, factors, y);                                  \
+      }                                                                                                   \
+    }                                                                                                     \
+    TARGET static void add_gradient_sums(const T* dy, const T* more, const ReluMask<T>& mask, const T* x, \
+                                         const Pixels& pixels, const float* mean, T* dz,                  \
+                                         ChannelSums& sums) {                                             \
+      if (mask.y != nullptr) {                                                                            \
+        gradient_sums<W, By::kOutput>(dy, more, mask, x, pixels, mean, dz, sums);                         \
+      } else if (mask.scale != nullptr) {                                                                 \
+        gradient_sums<W, By::kInput>(dy, more, mask, x, pixels, mean, dz, sums);                          \
+      } else {                                                                                            \
+        gradient_sums<W, By::kNothing>(dy, more, mask, x, pixels, mean, dz, sums);                        \
+      }                                                                                                   \
+    }                                                                                                     \
+    TARGET static void backward(const T* dy, const ReluMask<T>& mask, const T* x, const Pixels& pixels,   \
+                                const GradientFactors& factors, T* dx) {                                  \
+      if (mask.y != nullptr) {                                                                            \
+        moved_back<W, By::kOutput>(dy, mask, x, pixels, factors, dx);                                     \
+      } else if (mask.scale != nullptr) {                                                                 \
+        moved_back<W, By::kInput>(dy, mask, x, pixels, factors, dx);                                      \
+      } else {                                                                                            \
+        moved_back<W, By::kNothing>(dy, mask, x, pixels, factors, dx);                                    \
+      }                                                                                                   \
+    }                                                                                                     \
   };
 
 LOCKSTEP_NORM_LOOPS(Plain, )

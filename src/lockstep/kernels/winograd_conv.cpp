@@ -27,8 +27,8 @@ at::Tensor through_relu(const at::Tensor& gradient, const at::Tensor& y, const a
   if (!y.defined() && !of_bias.defined()) return gradient;
   const at::Tensor masked = y.defined() ? at::empty_like(gradient) : gradient;
   const int64_t blocks = gradient.size(1);
-  const int64_t pixels = gradient.size(2) * gradient.size(3);
   const int64_t width = gradient.size(4);
+  const Pixels pixels{gradient.size(2) * gradient.size(3), width};
   const std::vector<float> zeros(static_cast<size_t>(width), 0.0F);
   std::vector<ChannelSums> sums(static_cast<size_t>(gradient.size(0) * blocks));
   const auto* const in = gradient.const_data_ptr<float>();
@@ -37,7 +37,7 @@ at::Tensor through_relu(const at::Tensor& gradient, const at::Tensor& y, const a
   const NormLoops<float>& loops = norm_loops<float>();
   at::parallel_for(0, gradient.size(0) * blocks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t plane = begin; plane < end; ++plane) {
-      const int64_t at = plane * pixels * width;
+      const int64_t at = plane * pixels.count * width;
       ChannelSums& of_plane = sums[static_cast<size_t>(plane)];
       if (outputs == nullptr) {
         loops.add_moments(in + at, pixels, zeros.data(), of_plane);
@@ -104,9 +104,9 @@ class WinogradFunction : public torch::autograd::Function<WinogradFunction> {
 }  // namespace
 
 bool can_winograd(const ConvShape& conv, const at::Tensor& x, const at::Tensor& weight) {
-  return channels_of(x) == conv.in_channels && x.scalar_type() == at::kFloat &&
-         weight.scalar_type() == at::kFloat && weight.is_contiguous(at::MemoryFormat::ChannelsLast) &&
-         suits_winograd(conv, shape_of(conv, x));
+  return channels_of(x) == conv.in_channels && x.size(4) == channels_per_block() &&
+         x.scalar_type() == at::kFloat && weight.scalar_type() == at::kFloat &&
+         weight.is_contiguous(at::MemoryFormat::ChannelsLast) && suits_winograd(conv, shape_of(conv, x));
 }
 
 at::Tensor winograd_conv(const ConvShape& conv, bool relu, const at::Tensor& x, const at::Tensor& weight,

@@ -11,6 +11,10 @@ InstructionSet instruction_set() {
   return InstructionSet::kAny;
 }
 
+bool has_amx() {
+  return false;
+}
+
 std::string why_unusable() {
   return "lockstep was built without oneDNN";
 }

@@ -44,12 +44,21 @@ at::ScalarType computing_type(const at::Tensor& x) {
   return replica::is_autocast_on(at::kCPU) ? at::kBFloat16 : x.scalar_type();
 }
 
+memory::format_tag tag_of(at::ScalarType type) {
+  if (layout_of(type) == ImageLayout::kChannelsLast) return memory::format_tag::nhwc;
+  return channels_per_block() == 16 ? memory::format_tag::nChw16c : memory::format_tag::nChw8c;
+}
+
 memory::desc image_desc(const at::Tensor& image) {
   const memory::data_type type = type_of(image.scalar_type());
   if (is_blocked(image)) {
-    const memory::format_tag tag =
-        image.size(4) == 16 ? memory::format_tag::nChw16c : memory::format_tag::nChw8c;
-    return {{image.size(0), channels_of(image), image.size(2), image.size(3)}, type, tag};
+    return {
+        {image.size(0), channels_of(image), image.size(2), image.size(3)}, type, tag_of(image.scalar_type())};
+  }
+  // The strides of a single channel may say anything.
+  if (tag_of(image.scalar_type()) == memory::format_tag::nhwc &&
+      image.is_contiguous(at::MemoryFormat::ChannelsLast)) {
+    return {image.sizes().vec(), type, memory::format_tag::nhwc};
   }
   return {image.sizes().vec(), type, image.strides().vec()};
 }

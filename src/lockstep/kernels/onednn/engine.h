@@ -21,6 +21,9 @@ dnnl::memory::data_type type_of(at::ScalarType type);
 /// The type in which an operation on `x` computes: bf16 with autocast, otherwise x's own type.
 at::ScalarType computing_type(const at::Tensor& x);
 
+/// The name of the layout of blocked images of this type.
+dnnl::memory::format_tag tag_of(at::ScalarType type);
+
 /// Describes the memory of an image, plain or blocked (image_layout.h).
 dnnl::memory::desc image_desc(const at::Tensor& image);
 

@@ -20,12 +20,13 @@ using dnnl::memory;
 /// and those of the tensors:
 ///
 ///     tensor                                 reorder               layout of the primitive
-///     x, y and their gradients: blocked      none, except groups   blocked
+///     x, y and their gradients: blocked      none, except groups   blocked (image_layout.h)
 ///     weight: channels last, fp32            usually               blocked pairs, fp32 or bf16
 ///     weight's gradient: channels last       usually               blocked, fp32
 ///     bias and its gradient: fp32            none                  fp32
 ///
-/// The image that enters the network is plain, and is read as it is.
+/// The image that enters the network is plain, and is read as it is: its channels behind each other, or,
+/// where the output is channels-last, next to each other.
 struct ConvPlan {
   bool relu = false;
   std::vector<int64_t> output_sizes;
@@ -194,16 +195,15 @@ void add_relu_backward(ConvPlan& plan) {
 /// groups), its primitives choose their own layouts. Returns null if there is no fast code at all.
 std::unique_ptr<ConvPlan> make_conv_plan(const ConvShape& shape, bool relu, const at::Tensor& x,
                                          const at::Tensor& weight, bool with_bias) {
-  const int64_t block = channels_per_block();
+  const int64_t block = block_width(shape.out_channels, x.scalar_type());
   const int64_t height = output_extent(x.size(2), shape.kernel.height, shape.padding.height, shape.stride);
   const int64_t width = output_extent(x.size(3), shape.kernel.width, shape.padding.width, shape.stride);
   if (height < 1 || width < 1) return nullptr;
   auto plan = std::make_unique<ConvPlan>();
   plan->relu = relu;
   plan->output_sizes = {x.size(0), shape.out_channels / block, height, width, block};
-  plan->output = {{x.size(0), shape.out_channels, height, width},
-                  type_of(x.scalar_type()),
-                  block == 16 ? memory::format_tag::nChw16c : memory::format_tag::nChw8c};
+  plan->output = {
+      {x.size(0), shape.out_channels, height, width}, type_of(x.scalar_type()), tag_of(x.scalar_type())};
   if (with_bias) plan->bias = {{shape.out_channels}, memory::data_type::f32, memory::format_tag::x};
   const Asked asked{.shape = shape,
                     .relu = relu,
@@ -300,7 +300,10 @@ at::Tensor FusedConv::operator()(const at::Tensor& given, const at::Tensor& weig
   if (!can_block(shape_.out_channels)) return {};
   const bool blocks = can_block(shape_.in_channels);
   if (!blocks && (shape_.in_channels > kFewChannels || is_blocked(given) || given.requires_grad())) return {};
-  const at::Tensor x = (blocks ? to_blocked(given) : given.contiguous()).to(computing_type(given));
+  const at::ScalarType type = computing_type(given);
+  const auto plain = layout_of(type) == ImageLayout::kChannelsLast ? at::MemoryFormat::ChannelsLast
+                                                                   : at::MemoryFormat::Contiguous;
+  const at::Tensor x = blocks ? to_blocked(given, type) : given.contiguous(plain).to(type);
   if (blocks && can_winograd(shape_, x, weight)) return winograd_conv(shape_, relu_, x, weight, bias, place);
   const ConvPlan* plan =
       plan_for(plans_, x, [&] { return make_conv_plan(shape_, relu_, x, weight, bias.defined()); });

@@ -42,18 +42,24 @@ const char* name_of(dnnl::cpu_isa isa) {
   return "no vector instructions";
 }
 
+/// The values of dnnl::cpu_isa are bit sets: a larger instruction set has all bits of a smaller one.
+bool has(dnnl::cpu_isa isa) {
+  const auto bits = static_cast<unsigned>(isa);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
+}
+
 }  // namespace
 
 InstructionSet instruction_set() {
-  // The values of dnnl::cpu_isa are bit sets: a larger instruction set has all bits of a smaller one.
-  const auto has = [](dnnl::cpu_isa isa) {
-    const auto bits = static_cast<unsigned>(isa);
-    return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
-  };
   static const InstructionSet set = has(dnnl::cpu_isa::avx512_core) ? InstructionSet::kAvx512
                                     : has(dnnl::cpu_isa::avx2)      ? InstructionSet::kAvx2
                                                                     : InstructionSet::kAny;
   return set;
+}
+
+bool has_amx() {
+  static const bool amx = has(dnnl::cpu_isa::avx512_core_amx);
+  return amx;
 }
 
 std::string why_unusable() {

@@ -12,6 +12,9 @@ enum class InstructionSet { kAny, kAvx2, kAvx512 };
 /// holds for all kernels. kAny in a build without oneDNN.
 InstructionSet instruction_set();
 
+/// Whether oneDNN may use AMX, which multiplies tiles of bf16; ONEDNN_MAX_CPU_ISA limits it as well.
+bool has_amx();
+
 /// Why oneDNN cannot be used; empty if it can.
 std::string why_unusable();
 
