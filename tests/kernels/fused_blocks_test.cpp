@@ -306,6 +306,8 @@ INSTANTIATE_TEST_SUITE_P(
                              100},
                     ConvCase{2, 14, 14, shape(32, 64), Tail::kNormRelu, kBf16},
                     ConvCase{2, 14, 14, shape(32, 64), Tail::kNormAddRelu, kBf16},
+                    ConvCase{16, 7, 7, shape(64, 160), Tail::kNormRelu, kBf16},
+                    ConvCase{4, 1, 1, shape(32, 64), Tail::kNorm, kBf16},
                     ConvCase{3, 9, 11, shape(16, 32, 3, 2, 1), Tail::kNorm, kBf16},
                     ConvCase{4, 14, 9, shape(64, 64, 3, 1, 1), Tail::kBiasRelu, kBf16},
                     ConvCase{2, 13, 13, shape(48, 64, 5, 1, 2), Tail::kBiasRelu, kBf16},

@@ -40,6 +40,10 @@ struct ConvPlan {
 
   Operation<dnnl::convolution_backward_weights> backward_weights;
   Reorder backward_weights_x, backward_weights_dy, backward_weights_gradient;
+  /// The gradient of the weights as a product over all pixels, dy^T * x, where `by_product`.
+  bool by_product = false;
+  Operation<dnnl::matmul> weights_product;
+  Reorder weights_product_gradient;
 
   Operation<dnnl::eltwise_backward> relu_backward;
 };
@@ -183,6 +187,33 @@ void add_backward_weights(const Asked& asked, ConvPlan& plan) {
   plan.backward_weights_gradient = {plan.backward_weights->diff_weights_desc(), asked.parameter};
 }
 
+/// Most pixels of an image whose 1x1 convolutions in channels-last have their weights' gradient from a
+/// product: 4.1 instead of 5.8 ms between 512 and 2,048 channels over 7x7 pixels, but 8.0 instead of 5.0 ms
+/// between 64 and 256 over 56x56 (16 images, bf16, two cores of a Zen 4).
+constexpr int64_t kPixelsOfProduct = 64;
+
+void add_weights_product(const Asked& asked, ConvPlan& plan) {
+  const ConvShape& shape = asked.shape;
+  const memory::dims in = asked.x.get_dims();
+  const bool fits = shape.kernel.height == 1 && shape.kernel.width == 1 && shape.stride == 1 &&
+                    shape.padding.height == 0 && shape.padding.width == 0 && shape.groups == 1 &&
+                    asked.bias.get_ndims() == 0 && in[2] * in[3] <= kPixelsOfProduct;
+  if (!fits || asked.x.get_data_type() != memory::data_type::bf16 ||
+      tag_of(at::kBFloat16) != memory::format_tag::nhwc)
+    return;
+  const int64_t pixels = in[0] * in[2] * in[3];
+  const auto bf16 = memory::data_type::bf16;
+  const memory::desc of_weight({shape.out_channels, shape.in_channels}, memory::data_type::f32,
+                               memory::format_tag::ab);
+  const dnnl::matmul::primitive_desc product(
+      engine(), {{shape.out_channels, pixels}, bf16, memory::format_tag::ba},
+      {{pixels, shape.in_channels}, bf16, memory::format_tag::ab}, of_weight, user_scratchpad());
+  if (is_slow(product.impl_info_str())) return;
+  plan.by_product = true;
+  plan.weights_product = product;
+  plan.weights_product_gradient = {of_weight, of_weight};
+}
+
 void add_relu_backward(ConvPlan& plan) {
   const algorithm by_output = algorithm::eltwise_relu_use_dst_for_bwd;
   const dnnl::eltwise_forward::primitive_desc hint(engine(), dnnl::prop_kind::forward_training, by_output,
@@ -215,6 +246,7 @@ std::unique_ptr<ConvPlan> make_conv_plan(const ConvShape& shape, bool relu, cons
   // An input that is not blocked is the network's image, which needs no gradient.
   if (is_blocked(x)) add_backward_data(asked, *plan);
   add_backward_weights(asked, *plan);
+  if (weight.is_contiguous(at::MemoryFormat::ChannelsLast)) add_weights_product(asked, *plan);
   if (relu) add_relu_backward(*plan);
   return plan;
 }
@@ -277,6 +309,13 @@ class ConvFunction : public torch::autograd::Function<ConvFunction> {
 
   static void write_weight_gradient(const ConvPlan& plan, const at::Tensor& x, const at::Tensor& gradient,
                                     const at::Tensor& of_bias, const GradientPlace& place) {
+    if (plan.by_product) {
+      Written out(plan.weights_product_gradient, place.tensor, place.scale, place.add);
+      plan.weights_product.run({{DNNL_ARG_SRC, memory_of(plan.weights_product->src_desc(), gradient)},
+                                {DNNL_ARG_WEIGHTS, memory_of(plan.weights_product->weights_desc(), x)},
+                                {DNNL_ARG_DST, out.memory()}});
+      return out.finish();
+    }
     const Read in(plan.backward_weights_x, x);
     const Read behind(plan.backward_weights_dy, gradient);
     Written out(plan.backward_weights_gradient, place.tensor, place.scale, place.add);
