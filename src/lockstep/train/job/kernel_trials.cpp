@@ -22,7 +22,8 @@ constexpr double kBudget_s = 3;
 /// Images of a step whose whole batch would take longer; with fewer, kernels take other algorithms
 /// (kernels/winograd.h).
 constexpr int kFewImages = 4;
-/// Steps of either choice that show whether the whole batch fits, and the most.
+/// Steps of either choice: that memory takes to settle, that show whether the whole batch fits, and the most.
+constexpr int kFewestRounds = 2;
 constexpr int kFewRounds = 3;
 constexpr int kMostRounds = 1000;
 
@@ -63,7 +64,7 @@ KernelTrial try_images(RowPlan row, int images, int rounds, double budget_s) {
     const double next_s = (best.fused_s + best.aten_s) / share;
     const bool in_time = now_s() - begin_s + next_s < budget_s;
     if (!in_time && (round > 0 || best.fused_s < best.aten_s)) break;
-    if (round > 0 && now_s() - warm_s > enough_s(best.fused_s, best.aten_s)) break;
+    if (round >= kFewestRounds && now_s() - warm_s > enough_s(best.fused_s, best.aten_s)) break;
     const KernelTrial now = step_of_each();
     best = round == 0 ? now
                       : KernelTrial{.fused_s = std::min(best.fused_s, now.fused_s),
