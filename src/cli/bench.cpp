@@ -7,6 +7,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/units.h"
+#include "lockstep/kernels/kernel_choice.h"
 #include "lockstep/results/tables/notices.h"
 #include "lockstep/results/tables/row_tables.h"
 #include "lockstep/train/job/kernel_trials.h"
@@ -48,6 +49,14 @@ void note_unused_gpus(const BenchOptions& options, const train::JobSite& site) {
   const std::vector<std::string>& gpus = site.machine.gpus;
   if (gpus.empty() || site.on_gpus() || options.job.device != "auto" || !site.speaks()) return;
   print_note(fmt::format("measuring processors, not {}: {}", gpus.front(), site.gpus.detail));
+}
+
+/// Prints why there are no kernels to choose from, for a user who did not choose.
+void note_missing_kernels(const BenchOptions& options, const train::JobSite& site) {
+  const std::string why = kernels::why_no_fused_kernels();
+  if (why.empty() || site.on_gpus() || !options.sweep.kernels.empty() || !site.speaks()) return;
+  print_note(fmt::format(
+      "computing with LibTorch's operations alone: {}; 'make setup' and a new build may help", why));
 }
 
 /// Runs every launch, each with all rows; a process that is a rank runs its own launch.
@@ -232,6 +241,7 @@ int run_bench(BenchPlan plan) {
   if (!here.supervised()) {
     check_start(plan);
     note_unused_gpus(plan.options, here);
+    note_missing_kernels(plan.options, here);
   }
   if (plan.options.dry_run) {
     if (here.speaks()) print_result(plan_text(std::move(plan)));

@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <iterator>
 #include <optional>
 
 #include "lockstep/base/json_codec.h"
 #include "lockstep/comm/listening_address.h"
 #include "lockstep/launch/step_board.h"
+#include "lockstep/results/files/record_json.h"
 #include "lockstep/topology/system.h"
 #include "lockstep/train/job/job_links.h"
 #include "lockstep/train/job/kernel_trials.h"
@@ -14,6 +16,7 @@
 
 #include "bench_recorder.h"
 #include "console.h"
+#include "output_files.h"
 
 namespace lockstep::cli {
 namespace {
@@ -127,6 +130,14 @@ std::vector<RowAgain> rows_again(const BenchRank& rank, const std::optional<Benc
   return from_bytes<std::vector<RowAgain>>(rank.store.get(kKey, std::chrono::duration<double>(60)));
 }
 
+/// Choices of kernels that hold without a trial.
+std::vector<results::KernelTrial> earlier_trials(const std::optional<results::RunRecord>& earlier) {
+  if (earlier) return earlier->kernel_trials;
+  const char* const other_side = std::getenv(kKernelsOfVariable);
+  if (other_side == nullptr || !holds_something(other_side)) return {};
+  return results::read_record(other_side).kernel_trials;
+}
+
 }  // namespace
 
 int measure_rows(const BenchPlan& asked, const train::JobRank& job_rank, LiveRecord& live) {
@@ -135,8 +146,7 @@ int measure_rows(const BenchPlan& asked, const train::JobRank& job_rank, LiveRec
   const bool first = rank.environment.rank == 0;
   std::optional<results::RunRecord> earlier;
   if (first) earlier = earlier_launches(plan);
-  rank.kernel_trials = train::choose_kernels(
-      plan.job, &rank, earlier ? earlier->kernel_trials : std::vector<results::KernelTrial>());
+  rank.kernel_trials = train::choose_kernels(plan.job, &rank, earlier_trials(earlier));
   // Before the recorder is made: rank 0's waits in it for the places of all ranks.
   publish_place(rank);
   launch::StepBoard board = share_steps(rank, live);

@@ -32,6 +32,9 @@ struct BenchRank : train::JobRank {
   launch::StepTimes* steps = nullptr;
 };
 
+/// Set by `compare`: the file of its first side, whose choices of kernels hold for the other one, too.
+constexpr const char* kKernelsOfVariable = "LOCKSTEP_KERNELS_OF";
+
 /// The record of earlier launches; empty for the first. Throws ConfigError for files that are not to be lost.
 std::optional<results::RunRecord> earlier_launches(const BenchPlan& plan);
 

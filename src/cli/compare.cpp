@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "lockstep/results/tables/tables.h"
 
 #include "bench_options.h"
+#include "bench_recorder.h"
 #include "commands.h"
 #include "compare_turns.h"
 #include "console.h"
@@ -215,6 +217,7 @@ int run_compare(const CompareOptions& options) {
   turns.log = folder.log();
   // Where it fails, the end may still succeed, and says so if not.
   turns.save = [&] { folder.save(); };
+  ::setenv(kKernelsOfVariable, folder.base().c_str(), 1);
   print_result(plan_lines(*plan, options, turns) + "\n");
 
   TurnRunner runner(std::move(turns));

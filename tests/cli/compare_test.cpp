@@ -48,6 +48,11 @@ TEST(CompareCommandTest, a_slower_configuration_is_found_kept_and_an_exit_code) 
   const results::RunRecord base = results::read_record(keep + "/base.json");
   ASSERT_EQ(base.runs.size(), 1U);
   EXPECT_GE(results::launches(base.runs[0]), 4);
+  // The first launch chose the kernels of both sides.
+  const results::RunRecord other = results::read_record(keep + "/test.json");
+  ASSERT_EQ(base.kernel_trials.size(), 1U);
+  ASSERT_EQ(other.kernel_trials.size(), 1U);
+  EXPECT_EQ(base.kernel_trials[0].fused_s, other.kernel_trials[0].fused_s);
   const test::Finished diff =
       test::run({"lockstep", "diff", keep + "/base.json", keep + "/test.json", "--paired", "--by", "p50"});
   EXPECT_EQ(diff.exit_code, 0) << diff.error;
