@@ -8,7 +8,7 @@
 #include "lockstep/base/clock.h"
 #include "lockstep/base/units.h"
 #include "lockstep/kernels/kernel_choice.h"
-#include "lockstep/results/tables/notices.h"
+#include "lockstep/results/tables/tables.h"
 #include "lockstep/results/tables/row_tables.h"
 #include "lockstep/train/job/kernel_trials.h"
 #include "lockstep/train/rows/row_estimate.h"

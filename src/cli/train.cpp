@@ -8,7 +8,6 @@
 #include "lockstep/kernels/kernel_choice.h"
 #include "lockstep/results/files/record_json.h"
 #include "lockstep/results/record/training_record.h"
-#include "lockstep/results/tables/notices.h"
 #include "lockstep/results/tables/tables.h"
 #include "lockstep/topology/device_map.h"
 #include "lockstep/train/job/job_links.h"

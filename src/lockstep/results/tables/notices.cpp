@@ -9,7 +9,6 @@
 #include "lockstep/base/units.h"
 #include "lockstep/results/record/baseline.h"
 #include "lockstep/results/record/launches.h"
-#include "lockstep/results/tables/numbers.h"
 #include "lockstep/results/tables/row_tables.h"
 #include "lockstep/results/tables/tables.h"
 
