@@ -28,8 +28,6 @@ SIGNALS = {"kill": signal.SIGKILL, "abort": signal.SIGABRT, "exit": signal.SIGTE
            "pause": signal.SIGSTOP, "parent": signal.SIGKILL}
 WORDS = {"kill": "SIGKILL|ended without a goodbye", "abort": "SIGABRT|ended without a goodbye",
          "exit": "told to end|SIGTERM", "stop": "is stopped|went silent"}
-# What others leave in /tmp.
-FOREIGN = re.compile(r"/tmp/(torchelastic_|torchinductor_|pymp-|tmp|\.cache)")
 
 
 def kinds_of(command, place):
@@ -155,15 +153,12 @@ class CommandFault(JudgedJob):
             process.kill()
             process.wait()
         end = time.monotonic() + (40 if self.name == "record" else 8)
-        while self.not_its_own() and time.monotonic() < end:
+        while self.left() and time.monotonic() < end:
             time.sleep(0.05)
         self.judge()
-        self.problems += [f"left: {what}" for what in self.not_its_own()]
+        self.problems += [f"left: {what}" for what in self.left()]
         if self.kind == "down":
             self.network.link(self.host, "up")
-
-    def not_its_own(self):
-        return [what for what in self.left() if not FOREIGN.match(what)]
 
     def judge(self):
         everything = self.said() + "".join(self.printed(key) for key in self.processes)

@@ -14,6 +14,8 @@ PORT = 29400
 TOKEN = "0123" * 8
 MARK = "LOCKSTEP_TEST_JOB=1"
 OUT = hosts.SHARED / "out"
+# What others leave in /tmp.
+FOREIGN = re.compile(r"/tmp/(torchelastic_|torchinductor_|pymp-|tmp|\.cache)")
 
 
 def processes():
@@ -123,7 +125,8 @@ class Job:
                 found += [f"socket {line.split()[1]} on {host}" for line in lines if line.split()[3] == "0A"]
             for folder in ("tmp", "dev/shm"):
                 for path in (self.files_of(host) / folder).iterdir():
-                    if not hosts.ROOT.is_relative_to(pathlib.Path("/", folder, path.name)):
+                    own = not FOREIGN.match(f"/{folder}/{path.name}")
+                    if own and not hosts.ROOT.is_relative_to(pathlib.Path("/", folder, path.name)):
                         found.append(f"/{folder}/{path.name} on {host}")
         spaces = set()
         for pid in alive:

@@ -117,7 +117,7 @@ TEST_F(ProcessesTest, a_stopped_parent_is_named_by_rank_0) {
   EXPECT_THAT(run_.kept(1), HasSubstr("is stopped"));
   ::kill(parent, SIGCONT);
   EXPECT_EQ(run_.wait(parent), kExitFailed);
-  EXPECT_THAT(run_.output(), ContainsRegex("parent: the process that started the ranks .* is stopped"));
+  EXPECT_THAT(run_.output(), Not(HasSubstr("parent: the process"))) << "said twice";
 }
 
 TEST_F(ProcessesTest, a_parent_that_was_stopped_while_they_start_accuses_no_rank) {

@@ -129,11 +129,11 @@ std::string cost_text(const Recorded& recorded) {
 std::string recorded_line(const Run& run) {
   const Recorded& recorded = *run.recorded;
   std::string text = recorded.by;
-  constexpr size_t kMostRanks = 8;
+  constexpr size_t kMostNamed = 8;
   const size_t ranks = recorded.ranks.size();
   if (ranks < static_cast<size_t>(run.ranks)) {
     text += fmt::format(", {} of {}", counted(static_cast<int64_t>(ranks), "rank"), run.ranks);
-    if (ranks <= kMostRanks) text += fmt::format(" ({})", fmt::join(recorded.ranks, ", "));
+    if (ranks <= kMostNamed) text += fmt::format(" ({})", fmt::join(recorded.ranks, ", "));
   } else {
     text += fmt::format(", {}", counted(run.ranks, "rank"));
   }
