@@ -16,6 +16,7 @@ in one that another user made, who plants code and links in it and in TMPDIR mea
 code, and how many files were changed and read.
 """
 import contextlib
+import encodings.idna  # noqa: F401  nobody may be unable to read this Python's own files
 import json
 import os
 import pathlib
