@@ -120,7 +120,7 @@ void Flags::add_callback(const std::string& name, bool is_switch,
         name, [take = std::move(take)] { take("on"); }, help);
   } else {
     CLI::Option& option = *command_.add_option_function<std::string>(name, take, help)->group(group_);
-    check_values(option, form, false);
+    check_values(option, form, form.whole);
   }
 }
 

@@ -45,6 +45,8 @@ struct FlagForm {
   std::optional<NumberRange> numbers = {};
   /// Empty: that of the group.
   std::optional<FlagUse> use = {};
+  /// Whether a callback's numbers are whole; other flags have a type.
+  bool whole = false;
 };
 
 /// Words of a command line that a command passes on to another one.

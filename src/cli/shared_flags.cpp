@@ -18,7 +18,7 @@ void add_strategy_flags(Flags& flags, std::vector<strategies::GivenOption>& give
                        },
                        fmt::format("{} ({}) [{}]", option.description, fmt::join(option.strategies, ", "),
                                    option.default_value),
-                       {.one_of = option.values, .numbers = option.numbers});
+                       {.one_of = option.values, .numbers = option.numbers, .whole = option.whole});
   }
 }
 

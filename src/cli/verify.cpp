@@ -40,8 +40,8 @@ constexpr const char* kVerifyExamples = R"(Examples:
       on a GPU that two ranks share
 
 Checks: "replicas equal" (all ranks have the same parameters, bit for bit), "joint batch" (they agree with one
-rank on the batches of all, as closely as rounding allows), "run to run" (the same bits again). A check that
-does not apply says why. A strategy that applies gradients as they arrive is checked for "applied once" (every
+rank on the batches of all, as closely as rounding allows), "run to run" (the same bits again), with local_sgd
+"ranks in turn" (one rank trains each replica and combines them). A check that does not apply says why. A strategy that applies gradients as they arrive is checked for "applied once" (every
 gradient that was sent), "sum of updates" (the parameters moved by all of them), "staleness" (within what the
 steps allow) and "loss falls" (on one batch).
 The exit code is 1 when a check fails.

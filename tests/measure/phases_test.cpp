@@ -127,6 +127,21 @@ TEST(PhasesTest, times_of_buckets_count_from_the_begin_of_the_step) {
   }
 }
 
+TEST(PhasesTest, times_of_a_bucket_are_means_over_the_steps_that_have_it) {
+  std::vector<RankStamps> ranks = two_ranks(0, 0);
+  const BucketTimes always = break_down(ranks).ranks[0].buckets[1];
+  for (RankStamps& rank : ranks) {
+    for (size_t i = 0; i < rank.steps.size(); ++i) {
+      if (i % 4 != 3) rank.steps[i].collectives.clear();
+    }
+  }
+  const Breakdown found = break_down(ranks);
+  const BucketTimes& rare = found.ranks[0].buckets[1];
+  EXPECT_EQ(rare.bytes, 200);
+  EXPECT_NEAR(rare.ended_s - rare.started_s, always.ended_s - always.started_s, 1e-12);
+  EXPECT_NEAR(found.communication_s, 0.25 * break_down(two_ranks(0, 0)).communication_s, 1e-12);
+}
+
 TEST(PhasesTest, a_turn_comes_when_what_the_lane_had_to_do_before_is_done) {
   std::vector<CollectiveStamp> collectives{{.issued_s = 1, .ended_s = 5},
                                            {.issued_s = 2, .ended_s = 4, .lane = 1},

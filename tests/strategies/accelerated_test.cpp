@@ -42,17 +42,18 @@ TEST_P(AcceleratedTest, trains_to_the_same_bits_wherever_variables_are_kept) {
   EXPECT_EQ(expected, train(true, kCpu));
 }
 
-INSTANTIATE_TEST_SUITE_P(Strategies, AcceleratedTest,
-                         testing::Values(AcceleratedVariant{"replicated", "replicated", {}},
-                                         AcceleratedVariant{"sharded", "sharded", {}},
-                                         AcceleratedVariant{"parameter_server", "parameter_server", {}},
-                                         AcceleratedVariant{
-                                             "parameter_server_at_rank_0",
-                                             "parameter_server",
-                                             {.parameter_owners = strategies::ParameterOwners::kRank0}},
-                                         AcceleratedVariant{"bsp", "bsp", {}},
-                                         AcceleratedVariant{"horovod", "horovod", {.deterministic = true}}),
-                         [](const auto& named) { return named.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Strategies, AcceleratedTest,
+    testing::Values(AcceleratedVariant{"replicated", "replicated", {}},
+                    AcceleratedVariant{"sharded", "sharded", {}},
+                    AcceleratedVariant{"parameter_server", "parameter_server", {}},
+                    AcceleratedVariant{"parameter_server_at_rank_0",
+                                       "parameter_server",
+                                       {.parameter_owners = strategies::ParameterOwners::kRank0}},
+                    AcceleratedVariant{"bsp", "bsp", {}},
+                    AcceleratedVariant{"diloco", "local_sgd", {.sync_every = 3, .outer_momentum = 0.9}},
+                    AcceleratedVariant{"horovod", "horovod", {.deterministic = true}}),
+    [](const auto& named) { return named.param.name; });
 
 }  // namespace
 }  // namespace lockstep

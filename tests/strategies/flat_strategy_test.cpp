@@ -68,7 +68,7 @@ TEST_P(FlatStrategyTest, gradients_are_in_the_communicators_memory_as_long_as_th
 }
 
 INSTANTIATE_TEST_SUITE_P(Strategies, FlatStrategyTest,
-                         testing::Values("replicated", "sharded", "parameter_server"),
+                         testing::Values("replicated", "sharded", "parameter_server", "local_sgd"),
                          [](const auto& named) { return std::string(named.param); });
 
 TEST(InFlightTest, all_reduces_at_the_same_time_change_no_bit) {

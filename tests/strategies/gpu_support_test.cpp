@@ -54,7 +54,7 @@ TEST(RecordableTest, depends_on_strategy_and_options) {
   for (const char* strategy : {"single", "independent", "ddp", "replicated", "sharded", "parameter_server"}) {
     EXPECT_THAT(why_not(strategy), IsEmpty()) << strategy;
   }
-  for (const char* strategy : {"bsp", "horovod", "data_parallel"})
+  for (const char* strategy : {"bsp", "horovod", "local_sgd", "data_parallel"})
     EXPECT_NE(why_not(strategy), "") << strategy;
   EXPECT_THAT(why_not("parameter_server", {.parameter_device = ParameterDevice::kCpu}), HasSubstr("host"));
   EXPECT_THAT(why_not("parameter_server", {.consistency = Consistency::kAsync}), HasSubstr("arrive"));

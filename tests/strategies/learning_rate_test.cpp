@@ -103,8 +103,9 @@ INSTANTIATE_TEST_SUITE_P(
                     RateCase{"sharded", "sharded", 2}, RateCase{"parameter_server", "parameter_server", 2},
                     // With more ranks the order of updates is nobody's to say.
                     RateCase{"parameter_server_async", "parameter_server", 1, asynchronous()},
-                    RateCase{"bsp", "bsp", 2}, RateCase{"bsp_avg", "bsp", 2, averaging()},
-                    RateCase{"horovod", "horovod", 2}, RateCase{"data_parallel", "data_parallel", 1}),
+                    RateCase{"local_sgd", "local_sgd", 2}, RateCase{"bsp", "bsp", 2},
+                    RateCase{"bsp_avg", "bsp", 2, averaging()}, RateCase{"horovod", "horovod", 2},
+                    RateCase{"data_parallel", "data_parallel", 1}),
     [](const auto& param) { return param.param.name; });
 
 }  // namespace

@@ -111,7 +111,8 @@ TEST(LossScaleRefusalTest, is_refused_where_an_overflow_cannot_leave_out_a_step)
   EXPECT_FALSE(refused("bsp", {.bsp_sync = BspSync::kAvg}));
   EXPECT_TRUE(refused("parameter_server", {.consistency = Consistency::kAsync}));
   EXPECT_TRUE(refused("parameter_server", {.parameter_device = ParameterDevice::kCpu}));
-  for (const char* strategy : {"single", "ddp", "replicated", "sharded", "parameter_server", "horovod"}) {
+  for (const char* strategy :
+       {"single", "ddp", "replicated", "sharded", "parameter_server", "horovod", "local_sgd"}) {
     EXPECT_FALSE(refused(strategy, {})) << strategy;
   }
 }

@@ -133,6 +133,14 @@ TEST_P(MemoryTest, parameters_gradients_and_momenta_are_kept_once) {
   }
 }
 
+TEST_P(MemoryTest, local_sgd_keeps_an_anchor_and_outer_momenta_where_it_has_an_outer_step) {
+  expect_all("local_sgd", {.parameters = kP, .gradients = kP, .momenta = kP}, {.sync_every = 2});
+  expect_all("local_sgd", {.parameters = kP, .gradients = kP, .momenta = kP, .buffers = kP},
+             {.sync_every = 2, .outer_lr = 0.7});
+  expect_all("local_sgd", {.parameters = kP, .gradients = kP, .momenta = 2 * kP, .buffers = kP},
+             {.sync_every = 2, .outer_momentum = 0.9});
+}
+
 TEST_P(MemoryTest, sharded_keeps_its_share_of_the_momenta) {
   const int64_t all = 4 * padded(kP / 4, ranks());
   expect_all("sharded", {.parameters = all, .gradients = all, .momenta = all / ranks()});

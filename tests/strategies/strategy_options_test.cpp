@@ -54,7 +54,7 @@ TEST(StrategyOptionsTest, whatever_is_given_is_spelled_out_again) {
   for (const OptionInfo& option : option_infos()) {
     EXPECT_EQ(told({}, option.flag), option.default_value);
     const std::vector<std::string> values =
-        option.values.empty() ? std::vector<std::string>{"7.25"} : option.values;
+        option.values.empty() ? std::vector<std::string>{option.whole ? "7" : "0.25"} : option.values;
     for (const std::string& value : values) {
       EXPECT_EQ(told(options_of(option.strategies.front(), {{option.flag, value}}), option.flag), value)
           << option.flag;

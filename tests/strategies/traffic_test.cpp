@@ -205,6 +205,19 @@ TEST_P(TrafficTest, bsp_exchanges_every_tensor_on_its_own) {
   }
 }
 
+TEST_P(TrafficTest, local_sgd_all_reduces_all_parameters_at_the_end_of_a_period) {
+  for (const int period : {1, 2, 3}) {
+    // Of the steps from 3 to 6.
+    const size_t exchanges = period == 1 ? 4 : 2;
+    for (const double outer_lr : {1.0, 0.7}) {
+      for (const ObservedTraffic& rank :
+           observe_lenet5("local_sgd", {.sync_every = period, .outer_lr = outer_lr})) {
+        EXPECT_EQ(rank.calls, (TrafficByCall{{"all_reduce", {exchanges, exchanges * 4 * kParameters}}}));
+      }
+    }
+  }
+}
+
 TEST_P(TrafficTest, horovod_sends_every_gradient_once_and_negotiates_by_bits) {
   // Whole tensors from the last to the first; one that is larger than a pack goes alone.
   constexpr double kFusionMb = 0.1;

@@ -247,6 +247,28 @@ std::vector<Mutant> mutants() {
     all.push_back({std::string(name) + "_forgets_the_mean", joint,
                    optimizer([](auto& own) { own.learning_rate *= 2; }), name, options});
   }
+  const std::string turn = "ranks in turn";
+  const std::vector<strategies::GivenOption> diloco{
+      {"--sync-every", "2"}, {"--outer-lr", "0.7"}, {"--outer-momentum", "0.9"}};
+  const auto local = [&](const std::string& name, const std::string& check, Fault fault) {
+    all.push_back({"local_sgd_" + name, check, std::move(fault), "local_sgd", diloco});
+  };
+  const auto options = [](std::function<void(strategies::StrategyOptions & options)> change) {
+    return Fault{
+        .remake = [change = std::move(change)](StrategyContext& context) { change(context.options); }};
+  };
+  local("drops_an_update", turn, moves([](const AfterStep& at) { return at.step == 1 ? 0 : 1; }));
+  local("on_anothers_batches", turn, {.shares_batches = true});
+  local("outer_rate_off_by_a_thousandth", turn, options([](auto& own) { own.outer_lr *= 1.001; }));
+  local("outer_momentum_off_by_a_thousandth", turn, options([](auto& own) { own.outer_momentum = 0.899; }));
+  local("averages_only", turn, options([](auto& own) { own.outer_lr = 1, own.outer_momentum = 0; }));
+  local("exchanges_in_every_step", turn, options([](auto& own) { own.sync_every = 1; }));
+  local("exchanges_late", turn, options([](auto& own) { own.sync_every = 3; }));
+  local("never_exchanges", turn, options([](auto& own) { own.sync_every = 1000; }));
+  local("inner_momentum_off_by_a_thousandth", turn, optimizer([](auto& own) { own.momentum = 0.899; }));
+  local("a_last_place_on_rank_1", equal, after_each([](const AfterStep& at) {
+          if (at.rank == 1 && at.step == 1) at.now[0].view({-1})[3].mul_(1 + 1.2e-7);
+        }));
   const std::vector<strategies::GivenOption> async{{"--consistency", "async"}};
   const std::vector<strategies::GivenOption> async_late{{"--consistency", "async"}, {"--overlap", "off"}};
   for (const int every : {2, 10}) {
@@ -286,13 +308,16 @@ INSTANTIATE_TEST_SUITE_P(all, MutantTest, testing::ValuesIn(mutants()),
 class NoMutantTest : public testing::TestWithParam<int> {};
 
 TEST_P(NoMutantTest, nothing_is_found_in_the_program_as_it_is) {
-  const std::vector<Mutant> sound{{"ddp", "", {}, "ddp"},
-                                  {"replicated", "", {}, "replicated"},
-                                  {"sharded", "", {}, "sharded"},
-                                  {"parameter_server", "", {}, "parameter_server"},
-                                  {"horovod", "", {}, "horovod", {{"--deterministic", "on"}}},
-                                  {"bsp", "", {}, "bsp"},
-                                  {"async", "", {}, "parameter_server", {{"--consistency", "async"}}}};
+  const std::vector<Mutant> sound{
+      {"ddp", "", {}, "ddp"},
+      {"replicated", "", {}, "replicated"},
+      {"sharded", "", {}, "sharded"},
+      {"parameter_server", "", {}, "parameter_server"},
+      {"horovod", "", {}, "horovod", {{"--deterministic", "on"}}},
+      {"bsp", "", {}, "bsp"},
+      {"local_sgd", "", {}, "local_sgd", {{"--sync-every", "2"}}},
+      {"diloco", "", {}, "local_sgd", {{"--outer-lr", "0.7"}, {"--outer-momentum", "0.9"}}},
+      {"async", "", {}, "parameter_server", {{"--consistency", "async"}}}};
   for (const Mutant& one : sound) {
     for (const auto& [name, check] : verify(one, static_cast<uint64_t>(GetParam()))) {
       EXPECT_NE(check.outcome, Check::Outcome::kWrong) << one.name << ", " << name << ": " << check.detail;

@@ -43,6 +43,17 @@ TEST(PacingTest, a_number_of_steps_is_counted_from_where_warm_up_ended) {
   EXPECT_THAT(decision.steady.chosen, HasSubstr("8 steps"));
 }
 
+TEST(PacingTest, periods_are_measured_whole) {
+  const PacingOptions options{.warmup_steps = 5, .steps = 20, .period = 16};
+  EXPECT_EQ(train::certain_warmup(options), 1u);
+  EXPECT_EQ(train::steps_to_first_decision(options), 3u);
+  EXPECT_EQ(train::expected_steps(options), 48);
+  EXPECT_EQ(train::steps_were_run(options), "the 20 steps asked for were run, as 32 of whole periods");
+  const StoppingDecision decision = decide_pace(steps_of(3, 1), 0, options, nullptr);
+  EXPECT_TRUE(decision.stop);
+  EXPECT_EQ(decision.steady.cut, 1u);
+}
+
 TEST(PacingTest, a_fixed_warm_up_stays_where_it_was_put) {
   const StoppingDecision decision = decide_pace(steps_of(300, 8), 3, {.warmup_steps = 12}, nullptr);
   EXPECT_TRUE(decision.stop);

@@ -41,6 +41,29 @@ TEST(StepLoopTest, nothing_falls_between_two_steps) {
   EXPECT_GE(sum_s, (2 * kSteps - 2) * kPause_s);
 }
 
+// Every fourth step is slow, and all samples are alike.
+TEST(StepLoopTest, a_sample_is_the_mean_step_of_a_period) {
+  static constexpr double kPause_s = 0.04;
+  test::TrainedReplica replica = test::make_replica({.model = "lenet5", .strategy = "single"}, nullptr);
+  launch::Progress progress;
+  int steps = 0;
+  const train::StepLoopResult result = train::run_steps(
+      {.model = *replica.model, .input = *replica.input, .strategy = *replica.strategy},
+      {.pacing = {.warmup_steps = 1, .steps = 10, .period = 4},
+       .hooks = {.before_step =
+                     [&](int64_t step) {
+                       ++steps;
+                       if (step % 4 == 1)
+                         std::this_thread::sleep_for(std::chrono::duration<double>(kPause_s));
+                     }}},
+      progress);
+  EXPECT_EQ(steps, 16);
+  EXPECT_EQ(result.warmup_s.size(), 1U);
+  ASSERT_EQ(result.step_s.size(), 3U);
+  for (const double step_s : result.step_s) EXPECT_GE(step_s, kPause_s / 4);
+  EXPECT_THAT(result.ending.stopped, testing::HasSubstr("12 of whole periods"));
+}
+
 TEST(StepLoopTest, the_loss_falls_on_fixed_batches) {
   test::TrainedReplica replica = test::make_replica({.model = "lenet5", .strategy = "single"}, nullptr);
   const train::StepLoopResult result = replica.train(60);

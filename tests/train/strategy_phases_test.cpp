@@ -48,6 +48,7 @@ std::vector<StrategyCase> strategies_that_communicate() {
           {"sharded", "sharded", without_overlap(), "horovod", 0.5},
           {"horovod", "horovod", without_overlap()},
           {"parameter_server", "parameter_server", without_overlap(), "horovod", 0.5},
+          {"local_sgd", "local_sgd", without_overlap(), "horovod"},
           {"bsp_cdd", "bsp", without_overlap()},
           {"bsp_avg", "bsp", average}};
 }

@@ -133,11 +133,19 @@ strategies::StrategyOptions deterministic() {
   return options;
 }
 
+strategies::StrategyOptions every(int steps, double outer_momentum = 0) {
+  strategies::StrategyOptions options;
+  options.sync_every = steps;
+  options.outer_momentum = outer_momentum;
+  return options;
+}
+
 INSTANTIATE_TEST_SUITE_P(
     all, ResumeTest,
     // Three ranks: a sum of three numbers depends on their order, and so on where a gradient lies.
     testing::Values(Kind{"single", 1}, Kind{"ddp", 3}, Kind{"replicated", 3}, Kind{"sharded", 3},
                     Kind{"parameter_server", 3}, Kind{"bsp", 3}, Kind{"bsp", 2, averaging()},
+                    Kind{"local_sgd", 3, every(4)}, Kind{"local_sgd", 3, every(3, 0.5)},
                     Kind{"horovod", 3, deterministic()}, Kind{"data_parallel", 2},
                     Kind{"parameter_server", 1,
                          [] {

@@ -74,6 +74,10 @@ std::vector<VerifyCase> verify_cases() {
       {"parameter_server", "parameter_server"},
       {"horovod", "horovod", {{"--deterministic", "on"}}},
       {"bsp", "bsp"},
+      {"local_sgd", "local_sgd"},
+      {"local_sgd_every_3", "local_sgd", {{"--sync-every", "3"}}},
+      {"diloco", "local_sgd", {{"--sync-every", "2"}, {"--outer-lr", "0.7"}, {"--outer-momentum", "0.9"}}},
+      {"outer_step_every_step", "local_sgd", {{"--outer-lr", "0.9"}}},
       {"sharded_after_backward", "sharded", {{"--overlap", "off"}}},
       {"parameter_server_at_rank_0", "parameter_server", {{"--parameter-owners", "rank0"}}},
       {"horovod_small_fusion", "horovod", {{"--deterministic", "on"}, {"--fusion-mb", "0.1"}}},
@@ -107,11 +111,18 @@ std::string name_of(const testing::TestParamInfo<VerifyCase>& info) {
   return info.param.name + "_" + std::to_string(info.param.ranks);
 }
 
-/// One rank has nothing that its replica could equal.
+/// One rank has nothing that its replica could equal, and local SGD may have no joint batch.
 void expect_right(const train::SweepOptions& sweep) {
-  for (const auto& [name, check] : verify(sweep)) {
+  const strategies::Traits traits = train::traits_of(train::plan_rows(sweep).front());
+  const bool takes_steps_alone = traits.steps_alone > 0;
+  const bool has_joint_batch =
+      traits.no_joint_batch.empty() && !(takes_steps_alone && sweep.common.grad_clip > 0);
+  const auto found = verify(sweep);
+  EXPECT_EQ(found.contains("ranks in turn"), takes_steps_alone);
+  for (const auto& [name, check] : found) {
     const bool alone = sweep.ranks.front() == 1 && name == "replicas equal";
-    EXPECT_EQ(check.outcome, alone ? Check::Outcome::kNotApplicable : Check::Outcome::kRight)
+    const bool not_joint = !has_joint_batch && name == "joint batch";
+    EXPECT_EQ(check.outcome, alone || not_joint ? Check::Outcome::kNotApplicable : Check::Outcome::kRight)
         << name << ": " << check.detail;
   }
 }
@@ -145,6 +156,13 @@ TEST_P(VerifyTest, clipped_gradients_are_those_of_the_joint_batch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(all, VerifyTest, testing::ValuesIn(verify_cases()), name_of);
+
+// Each rank's statistics are those of its own steps, so this holds with batch norm, too.
+TEST(VerifyLocalSgdTest, ranks_in_turn_hold_with_batch_norm) {
+  train::SweepOptions sweep = sweep_of({"", "local_sgd", {{"--sync-every", "2"}}, 2});
+  sweep.models = {"resnet20"};
+  expect_right(sweep);
+}
 
 /// Faults of the communicator; mutants_test has those of the strategy and of the optimizer.
 class VerifyFaultTest : public testing::TestWithParam<VerifyCase> {

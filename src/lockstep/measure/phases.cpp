@@ -145,12 +145,27 @@ class StepAnalysis {
   std::optional<size_t> last_to_arrive_;
 };
 
-void add_buckets(std::vector<BucketTimes>& mean, const StepAnalysis& step, size_t rank, double weight) {
-  if (mean.size() < step.collectives()) mean.resize(step.collectives());
+/// One over the number of steps that have each bucket: with local SGD only some steps send.
+std::vector<double> weights_of_buckets(const std::vector<RankStamps>& ranks, size_t steps) {
+  std::vector<double> weights;
+  for (size_t i = 0; i < steps; ++i) {
+    const size_t buckets = StepAnalysis(ranks, i, /*alone=*/true).collectives();
+    weights.resize(std::max(weights.size(), buckets), 0);
+    for (size_t bucket = 0; bucket < buckets; ++bucket) ++weights[bucket];
+  }
+  for (double& weight : weights) weight = 1 / weight;
+  return weights;
+}
+
+/// Adds what a bucket took in one of the steps that have it. `weights`: of every bucket, 1 over their number.
+void add_buckets(std::vector<BucketTimes>& mean, const StepAnalysis& step, size_t rank,
+                 const std::vector<double>& weights) {
+  mean.resize(weights.size());
   const double begin_s = step.stamps(rank).begin_s;
   const std::vector<Stretch> exposed = step.exposed(rank);
   for (size_t i = 0; i < step.collectives(); ++i) {
     const CollectiveStamp& stamp = step.stamps(rank).collectives[i];
+    const double weight = weights[i];
     mean[i].bytes = stamp.bytes;
     mean[i].ready_s += weight * (stamp.issued_s - begin_s);
     mean[i].started_s += weight * (step.started_s(rank, i) - begin_s);
@@ -315,6 +330,7 @@ Breakdown break_down(const std::vector<RankStamps>& ranks, size_t job_ranks) {
                             .clock_error_s = rank.clock_error_s});
   }
   std::vector<size_t> times_last(ranks.size(), 0);
+  const std::vector<double> weights = weights_of_buckets(ranks, steps);
   std::vector<double> waiting_s(steps, 0), transfer_s(steps, 0);
   for (size_t i = 0; i < steps; ++i) {
     const StepAnalysis step(ranks, i, std::max(ranks.size(), job_ranks) == 1);
@@ -327,7 +343,7 @@ Breakdown break_down(const std::vector<RankStamps>& ranks, size_t job_ranks) {
       result.mean.add(phases, per_step * per_rank);
       waiting_s[i] += phases.waiting_s * per_rank;
       transfer_s[i] += phases.transfer_s * per_rank;
-      add_buckets(result.ranks[rank].buckets, step, rank, per_step);
+      add_buckets(result.ranks[rank].buckets, step, rank, weights);
       result.communication_s += step.communication_s(rank) * per_step * per_rank;
     }
   }

@@ -18,6 +18,7 @@ std::unique_ptr<Strategy> create_parameter_server(const StrategyContext& context
 /// Throws ConfigError for a backend that cannot receive from any rank.
 std::unique_ptr<Strategy> create_async_parameter_server(const StrategyContext& context);
 std::unique_ptr<Strategy> create_bsp(const StrategyContext& context);
+std::unique_ptr<Strategy> create_local_sgd(const StrategyContext& context);
 std::unique_ptr<Strategy> create_horovod(const StrategyContext& context);
 
 }  // namespace lockstep::strategies

@@ -66,6 +66,23 @@ Traits sum_on_device_0(const StrategyOptions&) {
           .not_recordable = "several threads drive the GPUs"};
 }
 
+Traits mean_of_parameters(const StrategyOptions& options) {
+  const bool averages = options.outer_lr == 1 && options.outer_momentum == 0;
+  const bool every_step = options.sync_every == 1;
+  Traits traits{.combines = averages ? "parameters, mean over all ranks"
+                                     : "parameters, moved by the mean move of all ranks",
+                .steps_alone = options.sync_every,
+                .not_recordable = "only some of the steps communicate"};
+  if (!every_step) {
+    const std::string steps = fmt::format("{} steps", options.sync_every);
+    traits.combines += ", every " + steps;
+    traits.no_joint_batch = "every rank takes " + steps + " with its own gradients";
+  } else if (!averages) {
+    traits.no_joint_batch = "the outer step has a rate or a momentum of its own";
+  }
+  return traits;
+}
+
 Traits mean_of_momenta(const StrategyOptions& options) {
   Traits traits;
   traits.combines =
@@ -114,6 +131,10 @@ const Registry<StrategyInfo>& registry() {
         {"gradients announced by name; a background thread negotiates which are ready on every rank, fuses "
          "and all-reduces them",
          &mean_of_what_is_ready, &create_horovod}},
+       {"local_sgd",
+        {"every rank trains alone for --sync-every steps, then parameters are averaged; with an outer step, "
+         "DiLoCo",
+         &mean_of_parameters, &create_local_sgd}},
        {"data_parallel",
         {"after nn.DataParallel: one process with a thread per device; in every step batch and parameters "
          "are copied to every device, outputs and gradients gathered on device 0, which updates",

@@ -21,8 +21,15 @@ namespace lockstep::strategies {
 struct Traits {
   /// The quantity that ranks combine, and how: "gradients, mean over all ranks"; "nothing".
   std::string combines;
-  /// Whether the optimizer reads the combined gradients, all of which are known before its first update.
+  /// Whether all gradients that the optimizer reads are known before its first update: the combined ones, or
+  /// with `steps_alone` the rank's own.
   bool updates_from_combined_gradients = true;
+  /// Steps that ranks take with their own gradients from one exchange of parameters to the next; 0: gradients
+  /// are combined in every step. The last of these takes longer than the others, so measurements cover whole
+  /// periods.
+  int steps_alone = 0;
+  /// Why one rank with the batches of all would not take the same steps; empty if it would.
+  std::string no_joint_batch;
   /// Whether the ranks wait for each other in every step, so that the job's step takes as long as its slowest
   /// rank.
   bool coupled = true;

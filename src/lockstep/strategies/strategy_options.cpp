@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -30,6 +31,9 @@ const Choices<Exchange> kExchanges{{"ar", Exchange::kAr},
                                    {"asa32", Exchange::kAsa32},
                                    {"asa16", Exchange::kAsa16}};
 constexpr NumberRange kCycles{.most = 60'000, .above = true, .unit = Unit::kMilliseconds};
+constexpr NumberRange kSyncs{.least = 1, .most = 1e6};
+constexpr NumberRange kOuterRates{.most = 10, .above = true};
+constexpr NumberRange kOuterMomenta{.most = 1, .below = true};
 const Choices<BspSync> kBspSyncs{{"cdd", BspSync::kCdd}, {"avg", BspSync::kAvg}};
 
 template <typename Choice>
@@ -55,11 +59,13 @@ OptionInfo choice(OptionInfo option) {
 }
 
 /// Completes an option that takes numbers.
-template <double StrategyOptions::*member, const NumberRange& range>
+template <auto member, const NumberRange& range>
 OptionInfo number(OptionInfo option) {
+  using Number = std::remove_reference_t<decltype(std::declval<StrategyOptions>().*member)>;
   option.numbers = range;
+  option.whole = std::is_integral_v<Number>;
   option.set = [](StrategyOptions& options, const std::string& value) {
-    options.*member = parse_number(value, range).value();
+    options.*member = static_cast<Number>(parse_number(value, range).value());
   };
   option.get = [](const StrategyOptions& options) { return fmt::format("{}", options.*member); };
   option.default_value = option.get({});
@@ -138,6 +144,18 @@ const std::vector<OptionInfo>& option_infos() {
            .description = "fix in advance which gradients are fused, instead of leaving it to timing",
            .strategies = {"horovod"},
            .is_switch = true}),
+      number<&Options::sync_every, kSyncs>(
+          {.flag = "--sync-every",
+           .description = "steps that every rank takes alone before parameters are averaged",
+           .strategies = {"local_sgd"}}),
+      number<&Options::outer_lr, kOuterRates>(
+          {.flag = "--outer-lr",
+           .description = "share of the mean move of the ranks that parameters follow, as a learning rate",
+           .strategies = {"local_sgd"}}),
+      number<&Options::outer_momentum, kOuterMomenta>(
+          {.flag = "--outer-momentum",
+           .description = "Nesterov momentum of these moves (DiLoCo: 0.9, with --outer-lr 0.7)",
+           .strategies = {"local_sgd"}}),
   };
   return all;
 }

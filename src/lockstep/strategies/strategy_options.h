@@ -47,6 +47,10 @@ struct StrategyOptions {
   double cycle_ms = 1;
   double fusion_mb = 128;
   bool deterministic = false;
+  /// Steps that local_sgd takes from one exchange to the next, and the rate and momentum of its outer step.
+  int sync_every = 1;
+  double outer_lr = 1;
+  double outer_momentum = 0;
 };
 
 /// The flag of one of these options.
@@ -61,6 +65,8 @@ struct OptionInfo {
   /// The values that it takes; empty: `numbers`.
   std::vector<std::string> values = {};
   std::optional<NumberRange> numbers = {};
+  /// Whether it takes whole numbers only.
+  bool whole = false;
   /// The value if the flag is not given.
   std::string default_value = {};
   void (*set)(StrategyOptions& options, const std::string& value) = nullptr;

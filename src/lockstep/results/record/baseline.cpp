@@ -258,16 +258,17 @@ double rate_inside(double start_s, std::span<const double> step_s, double from_s
 
 /// The job's step is its slowest rank's: the rate follows from the time that passed for all.
 void summarize_coupled(Run& run) {
-  const double steps = static_cast<double>(run.samples.size());
+  const auto steps = static_cast<double>(run.samples.size()) * run.steps_per_sample();
   run.images_per_s = run.ranks * run.images_per_rank_step() * steps / run.elapsed_s;
   const std::vector<double> maxima = per_step_maxima(run.samples);
   run.step_s = measure::step_percentiles(maxima);
   // Both would be the same if the ranks moved in step and nothing ran between steps.
-  const double difference = sum(maxima) / run.elapsed_s - 1;
+  const double longest_s = sum(maxima) * run.steps_per_sample();
+  const double difference = longest_s / run.elapsed_s - 1;
   if (std::abs(difference) > kElapsedTolerance) {
     run.warnings.push_back(
         {fmt::format("The longest steps of the ranks add up to {:.3f} s, but {:.3f} s passed ({:+.1f} %).",
-                     sum(maxima), run.elapsed_s, 100 * difference),
+                     longest_s, run.elapsed_s, 100 * difference),
          "The ranks did not move in step, or something ran between their steps: trust images/s more than the "
          "percentiles, and run more steps."});
   }
@@ -471,7 +472,8 @@ void summarize(Run& run, const RowSeries& series) {
   run.elapsed_s = 0;
   // A run that ended within warm-up has nothing to compute from.
   if (run.samples.empty()) return assign_intervals(run);
-  for (const std::vector<double>& steps : series.step_s) run.elapsed_s = std::max(run.elapsed_s, sum(steps));
+  for (const std::vector<double>& steps : series.step_s)
+    run.elapsed_s = std::max(run.elapsed_s, run.steps_per_sample() * sum(steps));
   if (run.coupled) {
     summarize_coupled(run);
   } else {

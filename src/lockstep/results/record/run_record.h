@@ -164,9 +164,9 @@ struct Run : Setup, measure::Ending {
   std::optional<double> stated_speedup;
   double loss_first = 0;
   double loss_last = 0;
-  /// samples[step][rank]: seconds, after warm-up. For an uncoupled run the ranks' steps of the same index, as
-  /// many as the rank with the fewest has. An unfinished run may have only the first ranks, those of rank 0's
-  /// host.
+  /// samples[step][rank]: seconds, after warm-up; with --sync-every the mean steps of whole periods. For an
+  /// uncoupled run the ranks' steps of the same index, as many as the rank with the fewest has. An unfinished
+  /// run may have only the first ranks, those of rank 0's host.
   std::vector<std::vector<double>> samples;
   /// The same for the steps before.
   std::vector<std::vector<double>> warmup_samples;

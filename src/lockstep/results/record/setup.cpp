@@ -1,9 +1,11 @@
 #include "lockstep/results/record/setup.h"
 
+#include <algorithm>
 #include <type_traits>
 
 #include <fmt/format.h>
 
+#include "lockstep/base/number_range.h"
 #include "lockstep/results/record/run_record.h"
 
 namespace lockstep::results {
@@ -24,6 +26,17 @@ bool is_tuned(const Setting& setting, const Run& run) {
 std::string mebibytes_text(double mebibytes) {
   const std::string mib = fmt::format("{}", mebibytes), kib = fmt::format("{}", 1024 * mebibytes);
   return mib.size() > kib.size() + 2 ? kib + " KiB" : mib + " MiB";
+}
+
+std::optional<double> option_number(const std::string& options, const std::string& flag) {
+  const size_t begin = (" " + options).find(" " + flag + " ");
+  if (begin == std::string::npos) return std::nullopt;
+  const std::string rest = options.substr(begin + flag.size() + 1);
+  return parse_number(rest.substr(0, rest.find(' ')), {});
+}
+
+int Setup::steps_per_sample() const {
+  return std::max(1, static_cast<int>(option_number(strategy_options, "--sync-every").value_or(1)));
 }
 
 std::string Setting::value_text(const Setup& setup) const {

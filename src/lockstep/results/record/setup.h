@@ -16,6 +16,9 @@ struct Run;
 /// "25 MiB", "0.5 MiB", with all digits; "25 KiB" where that is much shorter.
 std::string mebibytes_text(double mebibytes);
 
+/// The number behind a flag in options as on a command line; empty where it is not there.
+std::optional<double> option_number(const std::string& options, const std::string& flag);
+
 /// The two strategies that exchange nothing: one rank alone, and all ranks at once without each other.
 inline constexpr const char* kSingle = "single";
 inline constexpr const char* kIndependent = "independent";
@@ -90,6 +93,8 @@ struct Setup {
   /// Units in a sample of the batch.
   int64_t units_per_sample = 1;
 
+  /// Steps whose mean is a sample: those of a period where ranks exchange only at its end (--sync-every).
+  int steps_per_sample() const;
   /// "images/s", "tokens/s".
   std::string rate_unit() const { return unit + "s/s"; }
   Role role() const { return role_of(strategy); }

@@ -76,7 +76,9 @@ std::optional<double> bus_factor(const Run& run, const std::string& kind) {
   if (kind == "reduce-scatter") return share;
   if (!kind.empty()) return std::nullopt;
   if (run.strategy == "sharded") return share;
-  if (run.strategy == "ddp" || run.strategy == "replicated" || run.strategy == "horovod") return 2 * share;
+  if (run.strategy == "ddp" || run.strategy == "replicated" || run.strategy == "horovod" ||
+      run.strategy == "local_sgd")
+    return 2 * share;
   return std::nullopt;
 }
 
@@ -100,7 +102,11 @@ Table buckets_table(const std::vector<const Run*>& rows) {
       // From the arrival of the last rank to the end, mean over the ranks.
       double seconds = 0;
       for (const RankBreakdown& rank : ranks) {
-        const measure::Stretch moves = moving(rank, i);
+        measure::Stretch moves = moving(rank, i);
+        // The step that ends a period is longer than the mean.
+        if (run->steps_per_sample() > 1 && i < rank.buckets.size())
+          moves = {std::max(rank.buckets[i].started_s, rank.buckets[i].all_arrived_s),
+                   rank.buckets[i].ended_s};
         seconds += (moves.end_s - moves.begin_s) / static_cast<double>(ranks.size());
       }
       std::optional<double> algbw, busbw;
@@ -228,9 +234,14 @@ std::pair<std::string, std::string> words_and_value(const OwnMeasure& measure) {
   if (seconds) words.resize(words.size() - 2);
   std::ranges::replace(words, '_', ' ');
   if (seconds) return {words, fmt::format("{:.3f} ms", 1000 * measure.value)};
+  if (words.ends_with(" bytes"))
+    return {words.substr(0, words.size() - 6), format_bytes(std::llround(measure.value))};
   const bool whole = measure.over == "in all" || measure.over == "most";
   return {words, whole ? fmt::format("{:.0f}", measure.value) : fmt::format("{:.2f}", measure.value)};
 }
+
+/// Bytes that a rank hands to its communicator.
+constexpr const char* kPayload = "payload_bytes";
 
 /// A row for each measure; the first one of a run names the run.
 Table measures_table(const std::vector<const Run*>& rows) {
@@ -241,6 +252,9 @@ Table measures_table(const std::vector<const Run*>& rows) {
       const auto [words, value] = words_and_value(measure);
       table.add_row({first ? fmt::format("{}", run->ranks) : "", first ? strategy_text(*run) : "", words,
                      value, measure.over});
+      if (measure.name != kPayload || !run->batch_is_known()) continue;
+      const OwnMeasure of_image{measure.name, measure.value / run->images_per_rank_step(), ""};
+      table.add_row({"", "", words, words_and_value(of_image).second, "per " + run->unit});
     }
   }
   return table;

@@ -583,6 +583,11 @@ Document ddp_tables(const RunRecord& record) {
       if (record.source == kPublished && std::ranges::none_of(rows, timed)) continue;
       document.add(Heading{ddp_title(group, first, varied)});
       document.add(ddp_table(rows));
+      for (const Run* run : rows) {
+        if (run->steps_per_sample() == 1) continue;
+        document.add(Remark{"", fmt::format("({} {}: steps are means over whole periods)", run->strategy,
+                                            run->strategy_options)});
+      }
       if (!first.coupled) document.add(Remark{"", "(every rank goes its own way: steps of the slowest one)"});
     }
   }

@@ -26,7 +26,8 @@ std::string count_or(const std::optional<int>& count, const char* otherwise) {
 }
 
 void append(Fingerprint& fingerprint, const PacingOptions& pacing) {
-  const auto& [warmup_steps, steps, precision_target, min_time_s, max_time_s] = pacing;
+  // The period follows from the strategy.
+  const auto& [warmup_steps, steps, precision_target, min_time_s, max_time_s, period] = pacing;
   fingerprint.push_back({"--warmup", count_or(warmup_steps, "as found")});
   fingerprint.push_back({"--steps", count_or(steps, "as found")});
   fingerprint.push_back({"--precision-target", number(precision_target)});

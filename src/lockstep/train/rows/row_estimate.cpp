@@ -249,7 +249,7 @@ Duration duration_of(const RowPlan& row, const StepCost& cost, bool breakdown) {
   const double counted_s = time_of(expected_steps(pacing));
   const double least_s = std::min(pacing.steps ? counted_s : pacing.min_time_s, pacing.time_limit_s());
   const double most_s = pacing.steps ? least_s : pacing.time_limit_s();
-  const double first_s = time_of(steps_to_first_decision(pacing));
+  const double first_s = pacing.period * time_of(steps_to_first_decision(pacing));
   return {around_s + std::max(first_s, least_s), around_s + std::max(first_s, most_s)};
 }
 

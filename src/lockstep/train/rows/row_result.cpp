@@ -93,13 +93,15 @@ void warn_of_strangers(results::Run& run, const Ranks& ranks) {
        "Set LOCKSTEP_TOKEN for ranks and producers, or use an address of the form ipc:///tmp/NAME."});
 }
 
-/// The steps of a breakdown's run: of the job (coupled), or means over the ranks.
-std::vector<double> broken_down_steps(const std::vector<measure::RankStamps>& ranks, bool coupled) {
+/// The samples of a breakdown's run, of `period` steps each: of the job (coupled), or means over the ranks.
+std::vector<double> broken_down_steps(const std::vector<measure::RankStamps>& ranks, bool coupled,
+                                      size_t period) {
   std::vector<double> step_s;
-  for (size_t i = 0; i < ranks.front().steps.size(); ++i) {
+  for (size_t i = 0; i + period <= ranks.front().steps.size(); i += period) {
     double longest_s = 0, sum_s = 0;
     for (const measure::RankStamps& rank : ranks) {
-      const double own_s = rank.steps[i].end_s - rank.steps[i].begin_s;
+      const double own_s =
+          (rank.steps[i + period - 1].end_s - rank.steps[i].begin_s) / static_cast<double>(period);
       longest_s = std::max(longest_s, own_s);
       sum_s += own_s;
     }
@@ -169,7 +171,9 @@ results::Run run_of(const RowResult& result) {
   explain(run, result);
   if (!result.stamps.empty()) {
     run.breakdown = measure::break_down(result.stamps);
-    add_warnings(run, results::breakdown_warnings(run, broken_down_steps(result.stamps, run.coupled)));
+    add_warnings(
+        run, results::breakdown_warnings(
+                 run, broken_down_steps(result.stamps, run.coupled, static_cast<size_t>(row.pacing.period))));
   }
   return run;
 }

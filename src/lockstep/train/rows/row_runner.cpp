@@ -109,7 +109,8 @@ std::vector<measure::RankStamps> stamp_row(const RowPlan& row, const RankGroup& 
 
 PacingOptions breakdown_pacing(const RowPlan& row) {
   return {.warmup_steps = row.pacing.warmup_steps.value_or(kBreakdownWarmup),
-          .steps = std::min(row.pacing.steps.value_or(kBreakdownSteps), kBreakdownSteps)};
+          .steps = std::min(row.pacing.steps.value_or(kBreakdownSteps), kBreakdownSteps),
+          .period = row.pacing.period};
 }
 
 PacingOptions again_pacing(const RowPlan& row) {
@@ -145,7 +146,8 @@ RowResult run_row(const RowPlan& row, const RankGroup& ranks, launch::Progress& 
   if (ranks.data != nullptr) {
     report.use.communication_cpu_s = ranks.data->progress_thread_cpu_s() - communication_cpu_s;
   }
-  const size_t steps = report.warmup_s.size() + report.step_s.size();
+  const size_t steps =
+      (report.warmup_s.size() + report.step_s.size()) * static_cast<size_t>(row.pacing.period);
   RowResult result{.row = row,
                    .ending = std::move(own.ending),
                    .replica_checks = own.checks,
@@ -173,8 +175,9 @@ std::vector<measure::RankStamps> break_down_row(const RowPlan& row, const RankGr
 
 std::vector<measure::RankStamps> trace_kernels(const RowPlan& row, const RankGroup& ranks,
                                                launch::Progress& progress) {
-  return stamp_row(row, ranks, {.warmup_steps = kBreakdownWarmup, .steps = kTracedSteps}, /*kernels=*/true,
-                   progress);
+  return stamp_row(row, ranks,
+                   {.warmup_steps = kBreakdownWarmup, .steps = kTracedSteps, .period = row.pacing.period},
+                   /*kernels=*/true, progress);
 }
 
 }  // namespace lockstep::train

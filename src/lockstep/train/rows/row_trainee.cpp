@@ -1,6 +1,10 @@
 #include "lockstep/train/rows/row_trainee.h"
 
+#include <algorithm>
 #include <utility>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
 
 #include "lockstep/train/rows/agreement.h"
 #include "lockstep/train/rows/fingerprint.h"
@@ -222,6 +226,17 @@ std::vector<float> RowTrainee::values() const {
     flat.insert(flat.end(), begin, begin + tensor.numel());
   }
   return flat;
+}
+
+void RowTrainee::set_values(const std::vector<float>& values) {
+  const at::NoGradGuard no_grad;
+  const float* next = values.data();
+  for (const at::Tensor& tensor : model_->parameters().tensors()) {
+    at::Tensor here = at::empty_like(tensor.detach(), at::kCPU);
+    std::copy_n(next, here.numel(), here.mutable_data_ptr<float>());
+    tensor.detach().copy_(here);
+    next += here.numel();
+  }
 }
 
 }  // namespace lockstep::train

@@ -78,6 +78,8 @@ class RowTrainee {
   const replica::Parameters& parameters() const { return model_->parameters(); }
   /// All parameters, one after the other as they lie in memory, in the order of Parameters::trainable.
   std::vector<float> values() const;
+  /// Overwrites all parameters by values in the same order.
+  void set_values(const std::vector<float>& values);
   /// Memory that this rank's replica keeps from step to step. Call it after a step.
   replica::MemoryUse memory() const;
   /// Devices of this rank.

@@ -113,6 +113,7 @@ void plan_group(const SweepOptions& options, const RowPlan& prototype, std::vect
     row.bucket_mb = bucket_mb;
     row.strategy_options = strategies::options_text(options.strategy_options, strategy);
     row.parsed_options = strategies::options_of(strategy, options.strategy_options);
+    row.pacing.period = std::max(1, traits_of(row).steps_alone);
     if (row.global_batch > 0) row.batch_per_rank = part_of(row.global_batch, ranks, row.accumulate);
     const models::ModelInfo& info = models::info_of(row.model);
     if (info.file != nullptr) {

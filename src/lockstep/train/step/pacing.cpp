@@ -17,7 +17,8 @@ constexpr int kUsualSteps = 60;
 
 /// Measured steps before the first decision, if the time allows.
 size_t first_measured(const PacingOptions& options) {
-  return options.steps ? static_cast<size_t>(*options.steps) : kStepsToFirstDecision - measure::kLeastWarmup;
+  return options.steps ? static_cast<size_t>(options.samples(*options.steps))
+                       : kStepsToFirstDecision - measure::kLeastWarmup;
 }
 
 /// As measure::decide_stop for a fixed number of steps.
@@ -25,12 +26,13 @@ measure::StoppingDecision decide_by_count(std::span<const double> step_s, double
                                           const PacingOptions& options) {
   measure::StoppingDecision decision{.steady = steady_state(step_s, options)};
   const size_t measured = step_s.size() - std::min(decision.steady.cut, step_s.size());
-  const auto wanted = static_cast<size_t>(*options.steps);
+  const size_t wanted = first_measured(options);
+  const auto in_steps = [&](size_t samples) { return samples * static_cast<size_t>(options.period); };
   decision.stop = measured >= wanted || elapsed_s >= options.time_limit_s();
   decision.text = measured >= wanted
-                      ? fmt::format("the {} steps asked for were run", wanted)
+                      ? steps_were_run(options)
                       : fmt::format("the time of {:g} s is over, and {} of {} steps were measured",
-                                    options.time_limit_s(), measured, wanted);
+                                    options.time_limit_s(), in_steps(measured), in_steps(wanted));
   decision.steps_to_next = wanted - std::min(measured, wanted);
   return decision;
 }
@@ -41,7 +43,7 @@ measure::StoppingDecision decide_by_precision(std::span<const double> step_s, do
   stopping.precision_target = options.precision_target;
   stopping.min_time_s = options.min_time_s;
   stopping.max_time_s = options.time_limit_s();
-  if (options.warmup_steps) stopping.fixed_warmup = static_cast<size_t>(*options.warmup_steps);
+  if (options.warmup_steps) stopping.fixed_warmup = certain_warmup(options);
   return measure::decide_stop(step_s, elapsed_s, stopping);
 }
 
@@ -70,26 +72,37 @@ measure::StoppingDecision decide(std::span<const double> step_s, double elapsed_
 
 }  // namespace
 
+std::string steps_were_run(const PacingOptions& options) {
+  const int run = options.period * options.samples(*options.steps);
+  return fmt::format("the {} steps asked for were run", *options.steps) +
+         (run == *options.steps ? "" : fmt::format(", as {} of whole periods", run));
+}
+
 measure::SteadyState steady_state(std::span<const double> step_s, const PacingOptions& options) {
   if (options.warmup_steps) {
-    return measure::fixed_warmup(step_s, static_cast<size_t>(*options.warmup_steps));
+    return measure::fixed_warmup(step_s, certain_warmup(options));
   }
   return measure::find_steady_state(step_s);
 }
 
 size_t certain_warmup(const PacingOptions& options) {
-  return options.warmup_steps ? static_cast<size_t>(*options.warmup_steps) : measure::kLeastWarmup;
+  return options.warmup_steps ? static_cast<size_t>(options.samples(*options.warmup_steps))
+                              : measure::kLeastWarmup;
 }
 
 size_t steps_to_first_decision(const PacingOptions& options) {
   const size_t all = certain_warmup(options) + first_measured(options);
   // The first step tells how many fit into the time.
   if (options.max_time_s) return 1;
-  return std::isinf(options.time_limit_s()) ? all : std::min(all, kStepsToFirstDecision);
+  return std::isinf(options.time_limit_s())
+             ? all
+             : std::min(all,
+                        std::max<size_t>(1, kStepsToFirstDecision / static_cast<size_t>(options.period)));
 }
 
 int expected_steps(const PacingOptions& options) {
-  return static_cast<int>(certain_warmup(options)) + options.steps.value_or(kUsualSteps);
+  const int measured = options.steps ? options.samples(*options.steps) : kUsualSteps;
+  return options.period * (static_cast<int>(certain_warmup(options)) + measured);
 }
 
 measure::StoppingDecision decide_pace(std::span<const double> step_s, double elapsed_s,

@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/measure/stopping.h"
@@ -22,13 +23,19 @@ struct PacingOptions {
   double min_time_s = 2;
   /// Limit for the whole row, warm-up included. Empty: none if `steps` are given, otherwise a minute.
   std::optional<double> max_time_s;
+  /// Steps in a sample (strategies::Traits::steps_alone): the pacing counts samples, and a sample is whole.
+  int period = 1;
 
+  /// Samples that cover so many steps.
+  int samples(int of_steps) const { return (of_steps + period - 1) / period; }
   double time_limit_s() const {
     return max_time_s.value_or(steps ? std::numeric_limits<double>::infinity() : 60);
   }
   /// Whether both counts are given and no time, so that nothing needs to be decided.
   bool fixed() const { return warmup_steps && steps && !max_time_s; }
 };
+
+// In the functions below a step is a sample of `period` steps, except in expected_steps().
 
 /// The end of warm-up in the steps so far: `--warmup`, or where the step time becomes stationary.
 measure::SteadyState steady_state(std::span<const double> step_s, const PacingOptions& options);
@@ -41,6 +48,9 @@ size_t steps_to_first_decision(const PacingOptions& options);
 
 /// Steps that a row is expected to take, warm-up included; a guess where their number is not given.
 int expected_steps(const PacingOptions& options);
+
+/// Why a row ended that has run the steps asked for.
+std::string steps_were_run(const PacingOptions& options);
 
 /// Decides by the step times of this rank so far, warm-up included, whether the row has ended; the same on
 /// all ranks, except for the texts, which rank 0 has. With a group, the job's steps count, each as long as

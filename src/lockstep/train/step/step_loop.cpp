@@ -127,7 +127,8 @@ class StepLoop {
         progress_(progress),
         clock_(trainee.accelerator),
         issued_(trainee.accelerator, clock_),
-        training_step_(trainee, options, clock_) {
+        training_step_(trainee, options, clock_),
+        period_(options.pacing.period) {
     // Reserved so that no step pays for a growing vector; uncoupled ranks go on beyond their own last step.
     durations_s_.reserve(options.pacing.fixed() ? 4 * steps_to_first_decision(options.pacing)
                                                 : size_t{1} << 14);
@@ -142,11 +143,13 @@ class StepLoop {
     trainee_.strategy.finish();
     if (options_.check_every > 0 && !just_checked_) check();
     const auto first_measured = durations_s_.begin() + static_cast<std::ptrdiff_t>(warmup_steps_);
+    // A sample is the mean step of its period.
+    for (double& duration_s : durations_s_) duration_s /= period_;
     result_.warmup_s.assign(durations_s_.begin(), first_measured);
     result_.step_s.assign(first_measured, durations_s_.end());
     if (!result_.stamps.empty()) {
       result_.stamps.erase(result_.stamps.begin(),
-                           result_.stamps.begin() + static_cast<std::ptrdiff_t>(warmup_steps_));
+                           result_.stamps.begin() + static_cast<std::ptrdiff_t>(warmup_steps_) * period_);
     }
     return std::move(result_);
   }
@@ -199,15 +202,16 @@ class StepLoop {
   }
 
   void run_fixed() {
-    warmup_steps_ = static_cast<size_t>(*options_.pacing.warmup_steps);
+    warmup_steps_ = certain_warmup(options_.pacing);
     for (size_t i = 0; i < warmup_steps_; ++i) checked_step();
     end_warmup();
     begin_together();
     lead_in();
-    for (int i = 0; i < *options_.pacing.steps; ++i) checked_step();
-    result_.ending = {.warmup_choice = fmt::format("{} steps, as told", warmup_steps_),
-                      .stopped = fmt::format("the {} steps asked for were run", *options_.pacing.steps),
-                      .unsettled = ""};
+    for (int i = 0; i < options_.pacing.samples(*options_.pacing.steps); ++i) checked_step();
+    result_.ending = {
+        .warmup_choice = fmt::format("{} steps, as told", warmup_steps_ * static_cast<size_t>(period_)),
+        .stopped = steps_were_run(options_.pacing),
+        .unsettled = ""};
   }
 
   void run_until_enough() {
@@ -251,6 +255,7 @@ class StepLoop {
     if (options_.leads_in && trainee_.accelerator != nullptr) issue(/*timed=*/false);
   }
 
+  /// A sample: a step, or a period of them.
   void checked_step() {
     if (just_checked_) {
       // A comparison has read all parameters and left other data in the caches: this step only refills them.
@@ -259,9 +264,12 @@ class StepLoop {
       lead_in();
       just_checked_ = false;
     }
-    issue(/*timed=*/true);
+    for (int i = 0; i < period_; ++i) issue(/*timed=*/true);
     if (options_.check_every == 0) return;
-    if (++steps_since_check_ % options_.check_every == 0) check();
+    steps_since_check_ += period_;
+    if (steps_since_check_ < options_.check_every) return;
+    steps_since_check_ = 0;
+    check();
   }
 
   void check() {
@@ -305,8 +313,10 @@ class StepLoop {
     if (trainee_.tracer != nullptr) collectives = trainee_.tracer->take_stamps(done.collectives, clock_);
     collectives_ahead_ -= done.collectives;
     if (done.timed) {
-      durations_s_.push_back(done.end_s - end_s_);
-      progress_.took(durations_s_.back());
+      // Steps of a period are issued together, and all of them are timed.
+      if (timed_++ % period_ == 0) durations_s_.push_back(0);
+      durations_s_.back() += done.end_s - end_s_;
+      if (timed_ % period_ == 0) progress_.took(durations_s_.back() / period_);
       if (trainee_.stamp_phases) {
         result_.stamps.push_back(done.at.stamps(end_s_, done.end_s, clock_));
         result_.stamps.back().collectives = std::move(collectives);
@@ -325,7 +335,10 @@ class StepLoop {
   IssuedSteps issued_;
   TrainingStep training_step_;
   StepLoopResult result_;
-  /// Seconds of all timed steps so far, warm-up included.
+  /// Steps in a sample, and timed steps finished so far.
+  const int period_;
+  int64_t timed_ = 0;
+  /// Seconds of all samples so far, warm-up included.
   std::vector<double> durations_s_;
   size_t warmup_steps_ = 0;
   /// End of the last finished step, or beginning of the next one after a pause.

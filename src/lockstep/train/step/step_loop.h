@@ -58,17 +58,18 @@ struct StepLoopOptions {
   /// Whether a step that is trained but not timed follows each pause on a GPU. For measurements; a training
   /// has as many steps as it asked for.
   bool leads_in = false;
-  /// Timed steps between two calls of `check`, which is also called after the last step; 0: never. The clock
-  /// stands meanwhile. The step that follows is trained but not timed: reading all parameters evicts
-  /// everything else from the caches, and a strategy that fetched them for the check does not fetch them
-  /// again. Coupled ranks only.
+  /// Timed steps (in whole periods) between two calls of `check`, which is also called after the last step;
+  /// 0: never. The clock stands meanwhile. The step that follows is trained but not timed: reading all
+  /// parameters evicts everything else from the caches, and a strategy that fetched them for the check does
+  /// not fetch them again. Coupled ranks only.
   int check_every = 0;
   std::function<void(int64_t steps)> check;
 };
 
 /// The steps that one rank trained.
 struct TrainedSteps {
-  /// Seconds from the end of a step to the end of the next; the first warm-up step begins with the loop.
+  /// Seconds from the end of a step to the end of the next; the first warm-up step begins with the loop. With
+  /// a pacing by periods the mean of each period's.
   std::vector<double> warmup_s;
   /// Likewise for the measured steps; an uncoupled rank may have more than asked for.
   std::vector<double> step_s;

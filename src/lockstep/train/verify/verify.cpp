@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
+#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
@@ -252,6 +254,10 @@ Check check_joint_batch(const RowPlan& row, int steps, const strategies::Traits&
                         launch::Progress& progress) {
   constexpr const char* kName = "joint batch";
   if (!traits.replicas_equal) return {kName, Outcome::kNotApplicable, "nothing is combined"};
+  if (!traits.no_joint_batch.empty()) return {kName, Outcome::kNotApplicable, traits.no_joint_batch};
+  if (traits.steps_alone > 0 && row.grad_clip > 0) {
+    return {kName, Outcome::kNotApplicable, "every rank clips its own gradients"};
+  }
   if (own.has_batch_norm) {
     return {kName, Outcome::kNotApplicable, "batch norm takes its statistics over each rank's own batch"};
   }
@@ -267,6 +273,52 @@ Check check_joint_batch(const RowPlan& row, int steps, const strategies::Traits&
       largest_difference(own.tensors, own.values, expected.values, before, tolerance_of(row, terms, steps));
   return {kName, largest.share <= 1 ? Outcome::kRight : Outcome::kWrong,
           fmt::format("{} images on one rank; {}", joint.images_per_rank_step(), tolerance_text(largest))};
+}
+
+/// Trains the replica of every rank in turn, and combines their parameters by the definition of the outer
+/// step (strategies/local_sgd.cpp), in double precision.
+Check check_in_turn(const RowPlan& row, int steps, const Trained& own, launch::Progress& progress) {
+  constexpr const char* kName = "ranks in turn";
+  if (draws_random_numbers(row)) {
+    return {kName, Outcome::kNotApplicable, "the network draws random numbers, other ones on every rank"};
+  }
+  RowPlan alone = row;
+  alone.strategy = results::kSingle;
+  alone.ranks = 1;
+  std::vector<std::unique_ptr<RowTrainee>> replicas;
+  for (int rank = 0; rank < row.ranks; ++rank) {
+    TraineeStart start;
+    start.make_input = [&row, rank](auto accelerator) {
+      return create_input(row, rank, std::move(accelerator));
+    };
+    replicas.push_back(std::make_unique<RowTrainee>(alone, nullptr, nullptr, start));
+  }
+  const std::vector<float> before = replicas.front()->values();
+  std::vector<double> anchor(before.begin(), before.end()), momenta(before.size(), 0), mean;
+  const auto& [rate, momentum] = std::tie(row.parsed_options.outer_lr, row.parsed_options.outer_momentum);
+  for (int step = 1; step <= steps; ++step) {
+    for (const auto& replica : replicas) replica->train_one_more(progress);
+    const bool exchanges = step % row.parsed_options.sync_every == 0;
+    if (!exchanges && step < steps) continue;
+    mean.assign(before.size(), 0);
+    for (const auto& replica : replicas) {
+      const std::vector<float> values = replica->values();
+      for (size_t i = 0; i < mean.size(); ++i) mean[i] += double{values[i]} / row.ranks;
+    }
+    if (!exchanges) break;
+    for (size_t i = 0; i < mean.size(); ++i) {
+      const double move = anchor[i] - mean[i];
+      momenta[i] = momentum * momenta[i] + move;
+      anchor[i] -= rate * (move + momentum * momenta[i]);
+    }
+    mean = anchor;
+    for (const auto& replica : replicas) replica->set_values({anchor.begin(), anchor.end()});
+  }
+  const LargestDifference largest =
+      largest_difference(own.tensors, own.values, mean, before, tolerance_of(row, row.ranks, steps));
+  return {kName, largest.share <= 1 ? Outcome::kRight : Outcome::kWrong,
+          fmt::format("{} steps of each rank on one, combined by definition; {}", steps,
+                      tolerance_text(largest))};
 }
 
 Check check_run_to_run(const RowPlan& row, int steps, const Trained& own, const RankGroup& ranks,
@@ -311,20 +363,32 @@ std::vector<Check> verify_row(const RowPlan& asked, int steps, const RankGroup& 
     if (!checks_here) checks.clear();
     return checks;
   }
+  // Two exchanges, and a step from there on.
+  if (traits.steps_alone > 1) steps = std::max(steps, 2 * traits.steps_alone + 1);
   const Trained own = train_ranks(row, steps, ranks, progress, start);
   checks.push_back(check_replicas(traits, own, ranks.control));
-  Check joint;
-  ranks.on_rank_0_alone("joint batch", [&] { joint = check_joint_batch(row, steps, traits, own, progress); });
-  // Only rank 0 knows the outcome, and the second attempt is collective. A rounding that flips a ReLU makes a
-  // gradient jump, by chance; it does not happen again with other values, while a wrong strategy stays wrong.
-  if (answer_of_rank_0(joint.outcome == Outcome::kWrong, ranks.control)) {
-    RowPlan other = row;
-    other.seed = row.seed + 1;
-    const Trained again = train_ranks(other, steps, ranks, progress, start);
-    ranks.on_rank_0_alone("other joint batch",
-                          [&] { joint = check_joint_batch(other, steps, traits, again, progress); });
+  const auto against_one_rank = [&](const std::string& name, const auto& check) {
+    Check found;
+    ranks.on_rank_0_alone(name, [&] { found = check(row, own); });
+    // Only rank 0 knows the outcome, and the second attempt is collective. A rounding that flips a ReLU makes
+    // a gradient jump, by chance; it does not happen again with other values, while a wrong strategy stays
+    // wrong.
+    if (answer_of_rank_0(found.outcome == Outcome::kWrong, ranks.control)) {
+      RowPlan other = row;
+      other.seed = row.seed + 1;
+      const Trained again = train_ranks(other, steps, ranks, progress, start);
+      ranks.on_rank_0_alone("other " + name, [&] { found = check(other, again); });
+    }
+    checks.push_back(found);
+  };
+  against_one_rank("joint batch", [&](const RowPlan& of, const Trained& trained) {
+    return check_joint_batch(of, steps, traits, trained, progress);
+  });
+  if (traits.steps_alone > 0) {
+    against_one_rank("ranks in turn", [&](const RowPlan& of, const Trained& trained) {
+      return check_in_turn(of, steps, trained, progress);
+    });
   }
-  checks.push_back(joint);
   checks.push_back(check_run_to_run(row, steps, own, ranks, progress, start));
   if (!checks_here) checks.clear();
   return checks;

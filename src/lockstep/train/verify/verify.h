@@ -14,8 +14,8 @@ namespace lockstep::train {
 struct Check {
   enum class Outcome { kRight, kWrong, kNotApplicable };
 
-  /// "replicas equal", "joint batch", "run to run"; "applied once", "sum of updates", "staleness", "loss
-  /// falls".
+  /// "replicas equal", "joint batch", "ranks in turn", "run to run"; "applied once", "sum of updates",
+  /// "staleness", "loss falls".
   std::string name;
   Outcome outcome = Outcome::kRight;
   /// How it was checked, or why it does not apply.
@@ -39,6 +39,9 @@ const char* outcome_text(Check::Outcome outcome);
 ///   step, and sqrt(N / 2 * steps) of them are allowed for. Where parameters are averaged (bsp, avg) these
 ///   are rounded too. A rounding may also turn a ReLU or a max pool over, whose gradient then jumps; that
 ///   happens by chance, so only a difference beyond the tolerance with two seeds is wrong;
+/// - ranks in turn, where ranks take steps alone (Traits::steps_alone): one rank trains the replica of each,
+///   one after the other, and combines them in double precision; after two exchanges and a step they differ
+///   by rounding only, as above with n the number of ranks. Holds with batch norm too;
 /// - run to run: training again gives the same bits.
 /// A strategy that applies gradients as they arrive is checked for "applied once", "sum of updates",
 /// "staleness" and "loss falls" instead. A value that is not a number, or infinite, is infinitely wrong.
