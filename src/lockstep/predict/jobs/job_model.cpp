@@ -36,6 +36,18 @@ constexpr double kBusyCore = 0.5;
 /// and 4.7e9 of LibTorch's conversion for 150 and 25 MB.
 constexpr double kConverted_bytes_per_s = 2.5e9;
 
+/// Bytes of fp32 gradients that one thread factors and multiplies out again in a second (PowerSGD of rank 4).
+constexpr double kFactored_bytes_per_s = 1e9;
+
+/// Bytes of the factors of a network's gradients (PowerSGD), as if every second tensor were a bias or its
+/// like and all matrices but the largest were squares of one size.
+double low_rank_bytes(const JobProfile& profile, int rank) {
+  const auto of_square = [&](double bytes) { return 4 * rank * 2 * std::sqrt(bytes / 4); };
+  const double others = std::max(0.0, profile.tensors / 2.0 - 1);
+  const double rest = std::max(0.0, profile.parameter_bytes - profile.largest_bytes);
+  return of_square(profile.largest_bytes) + (others > 0 ? others * of_square(rest / others) : 0);
+}
+
 double largest_bytes_of(const JobProfile& profile) {
   return profile.buckets.empty() ? 0 : std::ranges::max(profile.buckets, {}, &GradientBucket::bytes).bytes;
 }
@@ -307,8 +319,11 @@ void JobModel::take_rest() {
 }
 
 StrategyShape JobModel::shape_of_job(const Scenario& scenario) const {
-  if (scenario.strategy.empty()) return profile_.shape;
-  const auto shape = strategy_shape(scenario.strategy, profile_.options);
+  std::optional<StrategyShape> shape = profile_.shape;
+  if (!scenario.strategy.empty()) shape = strategy_shape(scenario.strategy, profile_.options);
+  if (shape && shape->steps_alone > 0 && scenario.sync_every > 0) shape->steps_alone = scenario.sync_every;
+  if (shape && scenario.powersgd > 0) shape->overlaps = shape->updates_on_arrival = false;
+  if (scenario.strategy.empty()) return *shape;
   if (!shape || scenario.strategy == results::kIndependent || scenario.strategy == results::kSingle)
     throw ConfigError(fmt::format("strategy '{}' has no model to predict it", scenario.strategy),
                       "'lockstep info strategies' lists those that train together.");
@@ -350,6 +365,13 @@ double JobModel::slowdown(const Placement& placement, double draw) const {
 }
 
 std::vector<GradientBucket> JobModel::buckets_of(const Scenario& scenario, const StrategyShape& shape) const {
+  // All parameters at once, a part of them for each step of the period.
+  if (shape.steps_alone > 0) return {{.bytes = profile_.parameter_bytes, .ready_s = profile_.computing_s()}};
+  if (scenario.powersgd > 0) {
+    const double half = low_rank_bytes(profile_, scenario.powersgd) / 2;
+    return {{.bytes = half, .ready_s = profile_.computing_s()},
+            {.bytes = half, .ready_s = profile_.computing_s()}};
+  }
   std::vector<GradientBucket> buckets = profile_.buckets;
   const std::string& strategy = scenario.strategy.empty() ? profile_.strategy : scenario.strategy;
   const double cap_mb = scenario.bucket_mb > 0 ? scenario.bucket_mb : profile_.bucket_mb;
@@ -379,6 +401,7 @@ double JobModel::rest(const std::vector<KnownValue>& of, int ranks) const {
 
 double JobModel::converting_s(const Scenario& scenario) const {
   if (profile_.setup.device != "cpu" || scenario.placement.ranks == 1) return 0;
+  if (scenario.powersgd > 0) return profile_.parameter_bytes / kFactored_bytes_per_s;
   const int more = (wire_of(scenario) < 1 ? 1 : 0) - (profile_.wire < 1 ? 1 : 0);
   return more * profile_.parameter_bytes / kConverted_bytes_per_s;
 }
@@ -440,7 +463,7 @@ void JobModel::add_communication(JobStep& step, const Scenario& scenario, const 
     const Algorithm algorithm = library_algorithm(table_.backend(), bucket.kind, ranks, bucket.bytes);
     const double rounds = shares_cores ? shape_of(bucket.kind, algorithm, ranks).rounds : 0;
     step.queue.push_back({.ready_s = measured_s > 0 ? bucket.ready_s / measured_s * step.computing_s : 0,
-                          .cost_s = cost_s(bucket.kind, bucket.bytes),
+                          .cost_s = cost_s(bucket.kind, bucket.bytes) / std::max(1, shape.steps_alone),
                           .late_s = rounds * profile_.turn_s * draw.latency * scenario.latency});
     if (!shape.values) continue;
     // Values travel in fp32.
@@ -471,7 +494,10 @@ JobStep JobModel::step(const Scenario& scenario) const {
 
 std::vector<double> JobModel::noise_of(const Scenario& scenario, const StrategyShape& shape) const {
   if (!scenario.stragglers || !shape.coupled || scenario.placement.ranks == 1) return {0};
-  return maxima(profile_.noise, scenario.placement, kMaxima);
+  // The mean of a period's steps varies less.
+  const double share = 1 / std::sqrt(std::max(1, shape.steps_alone));
+  return maxima({profile_.noise.rank.times(share), profile_.noise.host.times(share)}, scenario.placement,
+                kMaxima);
 }
 
 JobModel::Steps JobModel::steps(const Scenario& scenario, const Draw& draw,

@@ -20,6 +20,10 @@ struct Scenario {
   std::string strategy = {};
   /// MiB; 0: as measured.
   double bucket_mb = 0;
+  /// Steps of local_sgd from one exchange to the next; 0: as measured.
+  int sync_every = 0;
+  /// Rank of gradients (--wire powersgd:R); 0: as measured.
+  int powersgd = 0;
   /// Bytes of gradients, bandwidth, latency and speed of computing, relative to what was measured; bandwidth
   /// and latency of the network, where one is given and the ranks are on several hosts.
   double wire = 1, bandwidth = 1, latency = 1, compute = 1;

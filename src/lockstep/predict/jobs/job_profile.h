@@ -36,6 +36,8 @@ struct StrategyShape {
   /// Whether it has --bucket-mb, and --wire.
   bool has_buckets = true;
   bool has_wire = true;
+  /// Steps that ranks take alone before all parameters are averaged at once; 0: they combine every step.
+  int steps_alone = 0;
 };
 
 /// Shape of a strategy with options as on a command line ("--overlap off"), of which it ignores those of

@@ -58,11 +58,20 @@ std::optional<StrategyShape> strategy_shape(const std::string& strategy, const s
   if (strategy == "bsp")
     return StrategyShape{
         .gradients = kAllReduce, .overlaps = false, .per_tensor = true, .has_buckets = false};
+  if (strategy == "local_sgd")
+    return StrategyShape{
+        .gradients = kAllReduce,
+        .overlaps = false,
+        .has_buckets = false,
+        .has_wire = false,
+        .steps_alone = static_cast<int>(results::option_number(options, "--sync-every").value_or(1))};
   if (strategy == "data_parallel")
     return StrategyShape{.one_process = true, .has_buckets = false, .has_wire = false};
   StrategyShape shape{.overlaps = !has(options, "--overlap off"), .updates_on_arrival = true};
   if (strategy == "replicated") {
     shape.gradients = kAllReduce;
+    // Nothing overlaps where the host factors gradients.
+    if (has(options, "--wire powersgd")) shape.overlaps = shape.updates_on_arrival = false;
   } else if (strategy == "sharded") {
     shape.has_wire = false;
     shape.gradients = kReduceScatter;

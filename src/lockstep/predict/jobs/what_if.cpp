@@ -15,12 +15,13 @@ namespace {
 /// Standard deviations between which 90 % of a normal distribution lie.
 constexpr double k90Percent = 1.645;
 constexpr NumberRange kAboveZero{.most = 1e9, .above = true};
+constexpr NumberRange kLowRanks{.least = 1, .most = 32};
 
 [[noreturn]] void refuse_change(const std::string& change) {
   throw ConfigError(
       fmt::format("--what-if does not know '{}'", change),
       "It takes bandwidth=2x, bandwidth=25gbit, latency=0, latency=0.5x, bucket=10, strategy=sharded, "
-      "wire=bf16, no-straggler, batch=64, compute=2x and ranks=8.");
+      "sync-every=16, wire=bf16, wire=powersgd:4, no-straggler, batch=64, compute=2x and ranks=8.");
 }
 
 /// 2 of "2x".
@@ -99,6 +100,15 @@ Scenario changed(const JobModel& model, Scenario scenario, const std::string& ch
     scenario.strategy = value;
   } else if (key == "wire" && (value == "bf16" || value == "fp16" || value == "fp32")) {
     scenario.wire = (value == "fp32" ? 1 : 0.5) / profile.wire;
+  } else if (key == "wire" && value.starts_with("powersgd:") && parse_number(value.substr(9), kLowRanks)) {
+    const std::string& strategy = scenario.strategy.empty() ? profile.strategy : scenario.strategy;
+    if (strategy != "ddp" && strategy != "replicated")
+      throw ConfigError(fmt::format("{} has no {}", strategy, change),
+                        "It is an option of ddp and replicated.");
+    scenario.powersgd = static_cast<int>(*parse_number(value.substr(9), kLowRanks));
+  } else if (key == "sync-every" && number && *number >= 1 && *number == std::floor(*number)) {
+    scenario.strategy = "local_sgd";
+    scenario.sync_every = static_cast<int>(*number);
   } else if (key == "batch" && (times || number)) {
     const double batch = times ? *times * model.batch_of(scenario) : *number;
     (scenario.global_batch > 0 ? scenario.global_batch : scenario.batch) =
