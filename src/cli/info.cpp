@@ -124,11 +124,13 @@ std::string strategies() {
     text += usual;
     for (const strategies::OptionInfo& option : strategies::option_infos()) {
       if (!option.concerns(name)) continue;
+      std::string last;
       for (const std::string& value : option.values) {
         strategies::StrategyOptions options;
         option.set(options, value);
         const std::string given = traits_text(info.traits(options));
-        if (given == usual) continue;
+        if (given == usual || given == last) continue;
+        last = given;
         text +=
             fmt::format("  {:<16} with {} {}:\n{}", "", option.flag, option.is_switch ? "" : value, given);
       }

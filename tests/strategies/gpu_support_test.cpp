@@ -47,6 +47,16 @@ TEST(WhyNotOnGpuTest, what_waits_for_whoever_is_ready_is_refused_over_nccl) {
   EXPECT_THAT(obstacle("parameter_server", {}, {.backend = "nccl", .ranks = 2}), IsEmpty());
 }
 
+TEST(WhyNotOnGpuTest, work_of_the_host_is_refused) {
+  StrategyOptions low_rank;
+  low_rank.powersgd = 4;
+  EXPECT_THAT(obstacle("ddp", low_rank, {.backend = "nccl", .ranks = 2}), HasSubstr("--wire powersgd:4"));
+  EXPECT_THAT(obstacle("ddp", low_rank, {.backend = "gloo", .ranks = 2}), IsEmpty());
+  StrategyOptions norm;
+  norm.sync_batch_norm = true;
+  EXPECT_THAT(obstacle("ddp", norm, {.backend = "gloo", .ranks = 2}), HasSubstr("--sync-batch-norm"));
+}
+
 TEST(RecordableTest, depends_on_strategy_and_options) {
   const auto why_not = [](const std::string& strategy, const StrategyOptions& options = {}) {
     return registry().get(strategy).traits(options).not_recordable;

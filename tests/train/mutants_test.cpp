@@ -14,6 +14,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 
+#include "lockstep/comm/forwarding_communicator.h"
 #include "lockstep/strategies/strategy.h"
 #include "lockstep/train/verify/verify.h"
 
@@ -111,6 +112,25 @@ struct Mutant {
   Fault fault;
   std::string strategy = "ddp";
   std::vector<strategies::GivenOption> options = {};
+  /// Keeps the sums of batch norm's statistics to each rank.
+  bool splits_batch_norm = false;
+};
+
+/// Its duplicates add up nothing.
+class WithoutSums final : public comm::ForwardingCommunicator {
+ public:
+  explicit WithoutSums(comm::Communicator& real, bool of_itself = false)
+      : ForwardingCommunicator(real), of_itself_(of_itself) {}
+
+  std::unique_ptr<comm::Communicator> duplicate() override {
+    return std::make_unique<WithoutSums>(real_, /*of_itself=*/true);
+  }
+  comm::WorkPtr issue(const comm::Collective& collective) override {
+    return of_itself_ ? real_.barrier() : real_.issue(collective);
+  }
+
+ private:
+  bool of_itself_;
 };
 
 void PrintTo(const Mutant& mutant, std::ostream* out) {
@@ -121,7 +141,8 @@ void PrintTo(const Mutant& mutant, std::ostream* out) {
 std::map<std::string, Check> verify(const Mutant& mutant, uint64_t seed) {
   constexpr int kRanks = 2;
   train::SweepOptions sweep;
-  sweep.models = {"lenet5"};
+  const bool normalizes = !mutant.options.empty() && mutant.options.front().flag == "--sync-batch-norm";
+  sweep.models = {normalizes ? "resnet20" : "lenet5"};
   sweep.batches = {4};
   sweep.ranks = {kRanks};
   sweep.strategies = {mutant.strategy};
@@ -146,7 +167,9 @@ std::map<std::string, Check> verify(const Mutant& mutant, uint64_t seed) {
       };
     }
     launch::Progress progress;
-    for (const Check& check : train::verify_row(row, kSteps, &group, progress, start))
+    WithoutSums without_sums(group);
+    comm::Communicator* const ranks = mutant.splits_batch_norm ? &without_sums : &group;
+    for (const Check& check : train::verify_row(row, kSteps, ranks, progress, start))
       by_name[check.name] = check;
   });
   return by_name;
@@ -269,6 +292,23 @@ std::vector<Mutant> mutants() {
   local("a_last_place_on_rank_1", equal, after_each([](const AfterStep& at) {
           if (at.rank == 1 && at.step == 1) at.now[0].view({-1})[3].mul_(1 + 1.2e-7);
         }));
+  const std::vector<strategies::GivenOption> low_rank{{"--wire", "powersgd:4"}};
+  for (const char* name : {"ddp", "replicated"}) {
+    const auto factored = [&](const std::string& what, Fault fault) {
+      all.push_back({std::string(name) + "_powersgd_" + what, joint, std::move(fault), name, low_rank});
+    };
+    factored("of_another_rank", options([](auto& own) { own.powersgd = 2; }));
+    factored("begins_late", options([](auto& own) { own.powersgd_start = 1; }));
+    factored("sends_whole_gradients", options([](auto& own) { own.powersgd = 0; }));
+    factored("forgets_the_mean", optimizer([](auto& own) { own.learning_rate *= 2; }));
+    factored("drops_an_update", moves([](const AfterStep& at) { return at.step == 1 ? 0 : 1; }));
+    factored("on_anothers_batches", {.shares_batches = true});
+  }
+  const std::vector<strategies::GivenOption> joint_norm{{"--sync-batch-norm", "on"}};
+  all.push_back({"batch_norm_of_each_rank", joint, {}, "ddp", joint_norm, /*splits_batch_norm=*/true});
+  all.push_back({"batch_norm_on_anothers_batches", joint, {.shares_batches = true}, "ddp", joint_norm});
+  all.push_back({"batch_norm_forgets_the_mean", joint, optimizer([](auto& own) { own.learning_rate *= 2; }),
+                 "replicated", joint_norm});
   const std::vector<strategies::GivenOption> async{{"--consistency", "async"}};
   const std::vector<strategies::GivenOption> async_late{{"--consistency", "async"}, {"--overlap", "off"}};
   for (const int every : {2, 10}) {
@@ -316,6 +356,8 @@ TEST_P(NoMutantTest, nothing_is_found_in_the_program_as_it_is) {
       {"horovod", "", {}, "horovod", {{"--deterministic", "on"}}},
       {"bsp", "", {}, "bsp"},
       {"local_sgd", "", {}, "local_sgd", {{"--sync-every", "2"}}},
+      {"batch_norm", "", {}, "ddp", {{"--sync-batch-norm", "on"}}},
+      {"powersgd", "", {}, "replicated", {{"--wire", "powersgd:4"}}},
       {"diloco", "", {}, "local_sgd", {{"--outer-lr", "0.7"}, {"--outer-momentum", "0.9"}}},
       {"async", "", {}, "parameter_server", {{"--consistency", "async"}}}};
   for (const Mutant& one : sound) {

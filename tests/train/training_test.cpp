@@ -133,6 +133,13 @@ strategies::StrategyOptions deterministic() {
   return options;
 }
 
+strategies::StrategyOptions low_rank() {
+  strategies::StrategyOptions options;
+  options.powersgd = 2;
+  options.powersgd_start = 2;
+  return options;
+}
+
 strategies::StrategyOptions every(int steps, double outer_momentum = 0) {
   strategies::StrategyOptions options;
   options.sync_every = steps;
@@ -145,6 +152,7 @@ INSTANTIATE_TEST_SUITE_P(
     // Three ranks: a sum of three numbers depends on their order, and so on where a gradient lies.
     testing::Values(Kind{"single", 1}, Kind{"ddp", 3}, Kind{"replicated", 3}, Kind{"sharded", 3},
                     Kind{"parameter_server", 3}, Kind{"bsp", 3}, Kind{"bsp", 2, averaging()},
+                    Kind{"ddp", 3, low_rank()}, Kind{"replicated", 3, low_rank()},
                     Kind{"local_sgd", 3, every(4)}, Kind{"local_sgd", 3, every(3, 0.5)},
                     Kind{"horovod", 3, deterministic()}, Kind{"data_parallel", 2},
                     Kind{"parameter_server", 1,

@@ -74,6 +74,8 @@ std::vector<VerifyCase> verify_cases() {
       {"parameter_server", "parameter_server"},
       {"horovod", "horovod", {{"--deterministic", "on"}}},
       {"bsp", "bsp"},
+      {"replicated_powersgd", "replicated", {{"--wire", "powersgd:2"}}},
+      {"ddp_powersgd", "ddp", {{"--wire", "powersgd:4"}, {"--powersgd-start", "1"}}},
       {"local_sgd", "local_sgd"},
       {"local_sgd_every_3", "local_sgd", {{"--sync-every", "3"}}},
       {"diloco", "local_sgd", {{"--sync-every", "2"}, {"--outer-lr", "0.7"}, {"--outer-momentum", "0.9"}}},
@@ -162,6 +164,33 @@ TEST(VerifyLocalSgdTest, ranks_in_turn_hold_with_batch_norm) {
   train::SweepOptions sweep = sweep_of({"", "local_sgd", {{"--sync-every", "2"}}, 2});
   sweep.models = {"resnet20"};
   expect_right(sweep);
+}
+
+class VerifyBatchNormTest : public testing::TestWithParam<std::tuple<const char*, int>> {};
+
+TEST_P(VerifyBatchNormTest, statistics_of_all_ranks_make_a_joint_batch) {
+  const auto& [kernels, ranks] = GetParam();
+  for (const char* strategy : {"replicated", "ddp", "sharded", "parameter_server", "bsp"}) {
+    train::SweepOptions sweep = sweep_of({"", strategy, {{"--sync-batch-norm", "on"}}, ranks});
+    sweep.models = {"resnet20"};
+    sweep.kernels = {kernels};
+    expect_right(sweep);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(all, VerifyBatchNormTest,
+                         testing::Combine(testing::Values("fused", "aten"), testing::Values(1, 2, 3)));
+
+TEST(VerifyBatchNormTest, statistics_of_each_rank_are_said_to_make_none) {
+  train::SweepOptions sweep = sweep_of({"", "ddp", {}, 2});
+  sweep.models = {"resnet20"};
+  const Check check = verify(sweep).at("joint batch");
+  EXPECT_EQ(check.outcome, Check::Outcome::kNotApplicable);
+  EXPECT_THAT(check.detail, testing::HasSubstr("2 x 4 is not 1 x 8"));
+}
+
+TEST(VerifyBatchNormTest, a_network_without_batch_norm_refuses_its_statistics) {
+  EXPECT_THROW(verify(sweep_of({"", "ddp", {{"--sync-batch-norm", "on"}}, 1})), ConfigError);
 }
 
 /// Faults of the communicator; mutants_test has those of the strategy and of the optimizer.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -45,6 +46,13 @@ class CostMeter {
   int64_t other_bytes_ = 0;
 };
 
+/// The ranks over whose batches batch norm takes its statistics. Outlives the backward pass.
+struct NormRanks {
+  /// Adds up fp64 numbers over the ranks, in place. Collective.
+  std::function<void(const at::Tensor& numbers)> sum;
+  int count = 1;
+};
+
 /// The settings of a forward pass.
 struct Context {
   bool training = true;
@@ -64,6 +72,8 @@ struct Context {
   const at::Tensor* step_on_device = nullptr;
   /// Whether blocks compute with the narrow copies of their weights (WeightCopies), which are up to date.
   bool weight_copies = false;
+  /// Null: batch norm takes the statistics of this rank's own batch.
+  const NormRanks* norm_ranks = nullptr;
   /// Null except when the cost of a network is measured.
   CostMeter* cost = nullptr;
 

@@ -41,14 +41,17 @@ Fork BatchNorm::operator()(const at::Tensor& x, const NormTail& tail, const Cont
   if (context.cost != nullptr) context.cost->keep(x);
   if (context.fuses(x) && can_block(channels_of(x))) {
     const at::Tensor residual = tail.residual ? to_blocked(tail.residual(), x.scalar_type()) : at::Tensor();
-    return fused_norm(to_blocked(x), residual, layer_, tail.steps);
+    return fused_norm(to_blocked(x), residual, layer_, tail.steps, context.norm_ranks);
   }
   if (context.training && context.gpu_kernels != nullptr && has_gpu_norm(x)) {
     const at::Tensor residual = tail.residual ? tail.residual().to(x.scalar_type()) : at::Tensor();
     return gpu_norm(x, residual, layer_, tail.steps, *context.gpu_kernels);
   }
-  at::Tensor y = at::batch_norm(x, layer_.weight, layer_.bias, layer_.running_mean, layer_.running_variance,
-                                context.training, layer_.momentum, layer_.epsilon, /*cudnn_enabled=*/true);
+  at::Tensor y =
+      context.training && context.norm_ranks != nullptr
+          ? joint_norm(to_plain(x), layer_, *context.norm_ranks)
+          : at::batch_norm(x, layer_.weight, layer_.bias, layer_.running_mean, layer_.running_variance,
+                           context.training, layer_.momentum, layer_.epsilon, /*cudnn_enabled=*/true);
   // In place, because the backward pass of a normalization needs its input, not its output.
   if (tail.residual) y.add_(to_plain(tail.residual()));
   if (tail.steps.relu) y = relu_in_place(y, context);

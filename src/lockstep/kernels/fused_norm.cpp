@@ -10,6 +10,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/from_blob.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "lockstep/kernels/image_layout.h"
@@ -82,9 +83,11 @@ void for_runs(const Blocks& shape, bool again, const Body& body) {
 /// With enough blocks for all threads, a thread does all of this block by block, so that the second pass
 /// finds the data of the first one in its cache. With fewer blocks, threads share the planes of a block, one
 /// pass after the other, as they always do in channels-last. Sums are made per plane either way, so neither
-/// the number of threads nor the layout changes the bits.
+/// the number of threads nor the layout changes the bits. With `ranks`, sums are added up over them between
+/// the two passes.
 template <typename Sum, typename Finish, typename Apply>
-void for_blocks(const Blocks& shape, const Sum& sum, const Finish& finish, const Apply& apply) {
+void for_blocks(const Blocks& shape, const NormRanks* ranks, const Sum& sum, const Finish& finish,
+                const Apply& apply) {
   const auto add_up = [&](const ChannelSums* of_images) {
     ChannelSums all;
     for (int64_t image = 0; image < shape.images; ++image) {
@@ -99,7 +102,7 @@ void for_blocks(const Blocks& shape, const Sum& sum, const Finish& finish, const
     return Run{shape.offset(image, block), block * shape.width, {shape.pixels, shape.stride}};
   };
   const int64_t threads = at::get_num_threads();
-  if (!shape.is_last() && (shape.blocks % threads == 0 || shape.blocks >= 4 * threads)) {
+  if (ranks == nullptr && !shape.is_last() && (shape.blocks % threads == 0 || shape.blocks >= 4 * threads)) {
     at::parallel_for(0, shape.blocks, 1, [&](int64_t begin, int64_t end) {
       std::vector<ChannelSums> of_images(static_cast<size_t>(shape.images));
       for (int64_t block = begin; block < end; ++block) {
@@ -128,9 +131,14 @@ void for_blocks(const Blocks& shape, const Sum& sum, const Finish& finish, const
     });
   };
   for_planes(false, sum_into);
-  for (int64_t block = 0; block < shape.blocks; ++block) {
-    finish(block, add_up(sums.data() + block * shape.images));
+  std::vector<ChannelSums> totals;
+  for (int64_t block = 0; block < shape.blocks; ++block)
+    totals.push_back(add_up(sums.data() + block * shape.images));
+  if (ranks != nullptr) {
+    constexpr int64_t kNumbers = sizeof(ChannelSums) / sizeof(double);
+    ranks->sum(at::from_blob(totals.data(), {shape.blocks * kNumbers}, at::kDouble));
   }
+  for (int64_t block = 0; block < shape.blocks; ++block) finish(block, totals[static_cast<size_t>(block)]);
   for_planes(true, [&](int64_t, int64_t, const Run& run) { apply(run); });
 }
 
@@ -186,7 +194,7 @@ float* writable_row_of(const at::Tensor& rows, int row) {
 /// Writes y, updates the running values and returns the batch's statistics.
 template <typename T>
 at::Tensor normalize(const at::Tensor& x, const at::Tensor& residual, const NormLayer& layer, bool relu,
-                     const at::Tensor& y) {
+                     const NormRanks* ranks, const at::Tensor& y) {
   const Blocks shape(x);
   const int64_t width = shape.width;
   const NormLoops<T>& loops = norm_loops<T>();
@@ -203,13 +211,14 @@ at::Tensor normalize(const at::Tensor& x, const at::Tensor& residual, const Norm
   const float* const bias = layer.bias.const_data_ptr<float>();
   float* const running_mean = layer.running_mean.mutable_data_ptr<float>();
   float* const running_variance = layer.running_variance.mutable_data_ptr<float>();
-  const auto count = static_cast<double>(shape.count());
-  const double unbiased = shape.count() > 1 ? count / (count - 1) : 1;
+  const double count = static_cast<double>(shape.count()) * (ranks == nullptr ? 1 : ranks->count);
+  const double unbiased = count > 1 ? count / (count - 1) : 1;
 
+  // Sums over ranks need one shift for all of them.
   for (int64_t c = 0; c < shape.blocks * width; ++c)
-    shift[c] = as_float(in[shape.offset(0, c / width) + c % width]);
+    shift[c] = ranks != nullptr ? running_mean[c] : as_float(in[shape.offset(0, c / width) + c % width]);
   for_blocks(
-      shape,
+      shape, ranks,
       [&](const Run& run, ChannelSums& sums) {
         loops.add_moments(in + run.offset, run.pixels, shift + run.channel, sums);
       },
@@ -259,6 +268,7 @@ struct BackwardInput {
   at::Tensor statistics;
   bool has_residual = false;
   bool relu = false;
+  const NormRanks* ranks = nullptr;
 };
 
 template <typename T>
@@ -296,10 +306,11 @@ Gradients backward_of(const BackwardInput& given) {
   const T* const in = data_of<T>(given.x);
   T* const dx = writable_data_of<T>(found.x);
   T* const dz = keeps ? writable_data_of<T>(behind) : nullptr;
-  const auto count = static_cast<double>(shape.count());
+  const double ranks = given.ranks == nullptr ? 1 : given.ranks->count;
+  const double count = static_cast<double>(shape.count()) * ranks;
 
   for_blocks(
-      shape,
+      shape, given.ranks,
       [&](const Run& run, ChannelSums& sums) {
         const int64_t offset = run.offset, c = run.channel;
         loops.add_gradient_sums(gradient + offset, plus(more, offset), mask_at(offset, c), in + offset,
@@ -313,8 +324,8 @@ Gradients backward_of(const BackwardInput& given) {
         //
         for (int64_t i = 0; i < width; ++i) {
           const int64_t c = block * width + i;
-          of_bias[c] = static_cast<float>(sums.first[i]);
-          of_weight[c] = static_cast<float>(sums.second[i] * inverse[c]);
+          of_bias[c] = static_cast<float>(sums.first[i] / ranks);
+          of_weight[c] = static_cast<float>(sums.second[i] * inverse[c] / ranks);
           const double factor = double{weights[c]} * inverse[c];
           scale[c] = static_cast<float>(factor);
           slope[c] = static_cast<float>(-factor * inverse[c] * inverse[c] * sums.second[i] / count);
@@ -335,15 +346,16 @@ class FusedNorm : public torch::autograd::Function<FusedNorm> {
   /// two if steps.forks.
   static variable_list forward(AutogradContext* saved, const at::Tensor& x, const at::Tensor& weight,
                                const at::Tensor& bias, const std::optional<at::Tensor>& residual,
-                               const NormLayer& layer, const NormSteps& steps) {
+                               const NormLayer& layer, const NormSteps& steps, const NormRanks* ranks) {
     at::Tensor statistics;
     const at::Tensor y = at::empty_like(x);
     with_type(x, [&](auto type) {
-      statistics = normalize<decltype(type)>(x, residual.value_or(at::Tensor()), layer, steps.relu, y);
+      statistics = normalize<decltype(type)>(x, residual.value_or(at::Tensor()), layer, steps.relu, ranks, y);
     });
     saved->save_for_backward({x, weight, bias, statistics, steps.relu && residual ? y : at::Tensor()});
     saved->saved_data["has_residual"] = residual.has_value();
     saved->saved_data["relu"] = steps.relu;
+    saved->saved_data["ranks"] = reinterpret_cast<int64_t>(ranks);
     saved->set_materialize_grads(false);
     if (steps.forks) return {y, y.variable_data()};
     return {y};
@@ -363,20 +375,22 @@ class FusedNorm : public torch::autograd::Function<FusedNorm> {
                         .bias = variables[2],
                         .statistics = variables[3],
                         .has_residual = saved->saved_data["has_residual"].toBool(),
-                        .relu = saved->saved_data["relu"].toBool()};
+                        .relu = saved->saved_data["relu"].toBool(),
+                        .ranks = reinterpret_cast<const NormRanks*>(saved->saved_data["ranks"].toInt())};
     if (!given.dy.defined()) std::swap(given.dy, given.more);
     Gradients found;
     with_type(given.x, [&](auto type) { found = backward_of<decltype(type)>(given); });
-    return {found.x, found.weight, found.bias, found.residual, at::Tensor(), at::Tensor()};
+    return {found.x, found.weight, found.bias, found.residual, at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
 }  // namespace
 
 Fork fused_norm(const at::Tensor& x, const at::Tensor& residual, const NormLayer& layer,
-                const NormSteps& steps) {
-  const variable_list made = FusedNorm::apply(
-      x, layer.weight, layer.bias, residual.defined() ? std::optional(residual) : std::nullopt, layer, steps);
+                const NormSteps& steps, const NormRanks* ranks) {
+  const variable_list made =
+      FusedNorm::apply(x, layer.weight, layer.bias,
+                       residual.defined() ? std::optional(residual) : std::nullopt, layer, steps, ranks);
   return {made.front(), made.back()};
 }
 

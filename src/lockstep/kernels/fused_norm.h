@@ -2,9 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
-namespace lockstep::cuda_kernels {
-struct KernelsPluginV1;
-}
+#include "lockstep/kernels/context.h"
 
 namespace lockstep::kernels {
 
@@ -35,9 +33,15 @@ struct NormSteps {
 /// running values. Two passes over a block of channels, the second one while the block is still in the cache;
 /// in channels-last two passes over all of them. Sums are of differences from a value of the channel, in fp32
 /// over short runs and in fp64 beyond; the number of threads does not change the bits. Keeps x and, with
-/// ReLU, the result for the backward pass. `residual`: of x's shape and type, or undefined.
+/// ReLU, the result for the backward pass. `residual`: of x's shape and type, or undefined. `ranks`: as
+/// Context::norm_ranks; the gradients of weight and bias are then means over the ranks already. Collective
+/// with it, forward and backward.
 Fork fused_norm(const at::Tensor& x, const at::Tensor& residual, const NormLayer& layer,
-                const NormSteps& steps);
+                const NormSteps& steps, const NormRanks* ranks = nullptr);
+
+/// Batch normalization of a plain image in training with the statistics of all ranks, by LibTorch's
+/// operations. Collective, forward and backward.
+at::Tensor joint_norm(const at::Tensor& x, const NormLayer& layer, const NormRanks& ranks);
 
 /// Whether gpu_norm() has a kernel for x: an image of fp32, bf16 or fp16 with at most 16,384 channels.
 bool has_gpu_norm(const at::Tensor& x);

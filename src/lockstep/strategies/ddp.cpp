@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <unordered_map>
@@ -16,6 +17,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/replica/own_stream.h"
 #include "lockstep/strategies/catalog.h"
+#include "lockstep/strategies/powersgd.h"
 #include "lockstep/strategies/tensor_buffer.h"
 
 namespace lockstep::strategies {
@@ -163,6 +165,37 @@ class CompressionHook final : public c10d::CppCommHookInterface<ProcessGroupPtr>
   at::ScalarType wire_;
 };
 
+/// As PyTorch's powerSGD_hook, bucket by bucket; the backward pass waits for each.
+class PowerSgdHook final : public c10d::CppCommHookInterface<ProcessGroupPtr> {
+ public:
+  using IndexOf = std::function<size_t(const at::Tensor& parameter)>;
+
+  PowerSgdHook(ProcessGroupPtr group, PowerSgd& low_rank, IndexOf index_of)
+      : CppCommHookInterface(std::move(group)), low_rank_(low_rank), index_of_(std::move(index_of)) {}
+
+  c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
+    const at::NoGradGuard no_grad;
+    TensorList sums{bucket.getBufferRef()};
+    sums.front().div_(state_->getSize());
+    if (!begun_) return state_->allreduce(sums)->getFuture();
+    std::vector<IndexedGradient> gradients;
+    const TensorList parameters = bucket.getParameters(), views = bucket.getGradients();
+    for (size_t i = 0; i < views.size(); ++i) gradients.push_back({index_of_(parameters[i]), views[i]});
+    low_rank_.sum(gradients);
+    auto future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
+                                                           gpus_of(sums));
+    future->markCompleted(c10::IValue(sums));
+    return future;
+  }
+
+  void begin() { begun_ = true; }
+
+ private:
+  PowerSgd& low_rank_;
+  IndexOf index_of_;
+  bool begun_ = false;
+};
+
 std::unordered_map<size_t, std::string> names_of(const replica::Parameters& parameters) {
   std::unordered_map<size_t, std::string> names;
   for (const replica::NamedTensor& parameter : parameters.trainable()) names[names.size()] = parameter.name;
@@ -173,7 +206,8 @@ std::unordered_map<size_t, std::string> names_of(const replica::Parameters& para
 /// communicator. Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data Parallel Training".
 ///
 /// Sends gradients in buckets during backward: an all-reduce of P bytes in B messages per step (P: the
-/// parameters in fp32; half with a 16-bit `wire`). The optimizer runs after the last bucket.
+/// parameters in fp32; half with a 16-bit `wire`; by PowerSgd with `powersgd`). The optimizer runs after the
+/// last bucket.
 ///
 /// The first step reduces everything as one bucket. Before the second one, the Reducer rebuilds the buckets
 /// in the order in which gradients became ready: the first has a cap of min(1 MiB, bucket_mb), the others of
@@ -188,6 +222,7 @@ class Ddp final : public Strategy {
         optimizer_(context.parameters.tensors(), context.optimizer),
         group_(make_process_group(*context.communicator, optimizer_.parameters().front().device())) {
     const std::vector<at::Tensor> tensors = context.parameters.tensors();
+    if (options_.powersgd > 0) low_rank_.emplace(context);
     for (const at::Tensor& tensor : tensors) broadcast_from_rank_0(*context.communicator, tensor.detach());
     // One bucket in the first step, as in PyTorch; the rebuilt ones then follow the actual order of
     // gradients.
@@ -200,6 +235,8 @@ class Ddp final : public Strategy {
     optimizer_.clear_gradients();
     reducer_->rebuild_buckets();
     reducer_->prepare_for_forward();
+    if (hook_ != nullptr && steps_ >= options_.powersgd_start) hook_->begin();
+    ++steps_;
   }
 
   void before_backward(bool last) override {
@@ -224,6 +261,12 @@ class Ddp final : public Strategy {
     reducer_->rebuild_buckets();
     state.same_on_all_ranks = true;
     optimizer_.save(state);
+    if (low_rank_) {
+      // Each rank keeps what it left out.
+      state.same_on_all_ranks = false;
+      state.add("steps", steps_);
+      low_rank_->save(state);
+    }
     std::vector<size_t> members, counts;
     for (const c10d::GradBucket& bucket : reducer_->get_grad_buckets(/*return_zero_tensors=*/false)) {
       const std::vector<at::Tensor> tensors = bucket.getParameters();
@@ -247,6 +290,14 @@ class Ddp final : public Strategy {
     // The old Reducer must remove its hooks before the new one adds its own.
     reducer_.reset();
     make_reducer(std::move(buckets));
+    if (!low_rank_) return;
+    steps_ = state.number("steps");
+    low_rank_->restore(state, optimizer_.parameters());
+  }
+
+  int64_t buffer_bytes() const override { return low_rank_ ? low_rank_->buffer_bytes() : 0; }
+  std::vector<Measured> measured() const override {
+    return low_rank_ ? low_rank_->measured() : std::vector<Measured>();
   }
 
   int64_t momentum_bytes() const override { return optimizer_.momentum_bytes(); }
@@ -265,6 +316,11 @@ class Ddp final : public Strategy {
     if (options_.wire != Wire::kFp32) {
       reducer_->register_comm_hook(std::make_unique<CompressionHook>(group_, scalar_type_of(options_.wire)));
     }
+    if (!low_rank_) return;
+    auto hook = std::make_unique<PowerSgdHook>(
+        group_, *low_rank_, [this](const at::Tensor& parameter) { return index_of(parameter); });
+    hook_ = hook.get();
+    reducer_->register_comm_hook(std::move(hook));
   }
 
   size_t index_of(const at::Tensor& parameter) const {
@@ -278,6 +334,11 @@ class Ddp final : public Strategy {
   StrategyOptions options_;
   replica::Sgd optimizer_;
   ProcessGroupPtr group_;
+  /// Empty without --wire powersgd; reducer_ has the hook that uses it.
+  std::optional<PowerSgd> low_rank_;
+  PowerSgdHook* hook_ = nullptr;
+  /// Steps begun.
+  int64_t steps_ = 0;
   std::shared_ptr<c10d::Reducer> reducer_;
 };
 

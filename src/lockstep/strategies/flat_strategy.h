@@ -79,7 +79,7 @@ class FlatStrategy : public Strategy {
 inline bool divides_when_applied(const StrategyContext& context) {
   return context.accelerator != nullptr && !context.accelerator->device().is_cpu() &&
          context.communicator->size() > 1 && context.options.wire == Wire::kFp32 &&
-         context.options.parameter_device != ParameterDevice::kCpu;
+         context.options.powersgd == 0 && context.options.parameter_device != ParameterDevice::kCpu;
 }
 
 /// One that sends its gradients in buckets: during backward, or after it with `overlap` off. They are divided

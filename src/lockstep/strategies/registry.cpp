@@ -9,8 +9,18 @@ Traits nothing_combined(const StrategyOptions&) {
   return {.combines = "nothing", .coupled = false, .communicates = false, .replicas_equal = false};
 }
 
-Traits mean_of_gradients(const StrategyOptions&) {
-  return {.combines = "gradients, mean over all ranks"};
+Traits with_batch_norm_of(const StrategyOptions& options, Traits traits) {
+  if (options.sync_batch_norm) traits.batch_norm = "of the batches of all ranks";
+  return traits;
+}
+
+Traits mean_of_gradients(const StrategyOptions& options) {
+  Traits traits{.combines = "gradients, mean over all ranks"};
+  if (options.powersgd > 0) {
+    traits.combines += ", in a low rank with error feedback";
+    traits.not_recordable = "the host orthogonalizes in every step";
+  }
+  return with_batch_norm_of(options, traits);
 }
 
 /// c10d's Reducer records events in its first ten iterations, which cannot be recorded into a CUDA graph.
@@ -44,7 +54,7 @@ Traits gradients_at_owner(const StrategyOptions& options) {
     traits.not_recordable = "the host updates the variables in every step";
     traits.no_loss_scale = "the GPU finds overflows, but the host applies the updates";
   }
-  if (options.consistency == Consistency::kSync) return traits;
+  if (options.consistency == Consistency::kSync) return with_batch_norm_of(options, traits);
   traits.combines = "each rank's own gradients over the number of ranks, at the variable's owner";
   traits.coupled = false;
   traits.applications_per_step = "one per rank";
@@ -93,7 +103,7 @@ Traits mean_of_momenta(const StrategyOptions& options) {
     traits.no_loss_scale =
         "momenta follow a rank's own gradients before it could know of an overflow elsewhere";
   }
-  return traits;
+  return with_batch_norm_of(options, traits);
 }
 
 }  // namespace
@@ -159,6 +169,16 @@ std::optional<ConfigError> why_not_on_gpu(const std::string& strategy, const Str
     return ConfigError(
         "--hierarchical sums in the memory of hosts, and --device cuda keeps gradients on GPUs",
         "Leave it out: nccl divides its sums among hosts and GPUs by itself.");
+  }
+  if (options.powersgd > 0 && use.backend == "nccl") {
+    return ConfigError(
+        fmt::format("--wire powersgd:{} orthogonalizes in the host's memory, which nccl does not carry",
+                    options.powersgd),
+        "Use --backend gloo or mpi, or --wire bf16.");
+  }
+  if (options.sync_batch_norm) {
+    return ConfigError("--sync-batch-norm computes on the CPU, and --device cuda has its images on GPUs",
+                       "Use --device cpu, or leave it out.");
   }
   if (traits.one_process && shares) {
     return ConfigError(fmt::format("{} needs a GPU for every rank, in one process", strategy),

@@ -1,6 +1,7 @@
 #include "lockstep/strategies/strategy_options.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <type_traits>
 #include <utility>
@@ -31,6 +32,10 @@ const Choices<Exchange> kExchanges{{"ar", Exchange::kAr},
                                    {"asa32", Exchange::kAsa32},
                                    {"asa16", Exchange::kAsa16}};
 constexpr NumberRange kCycles{.most = 60'000, .above = true, .unit = Unit::kMilliseconds};
+/// Ranks of --wire powersgd:R.
+constexpr std::array kLowRanks{1, 2, 4, 8, 16, 32};
+constexpr const char* kPowerSgd = "powersgd:";
+constexpr NumberRange kStarts{.most = 1e9};
 constexpr NumberRange kSyncs{.least = 1, .most = 1e6};
 constexpr NumberRange kOuterRates{.most = 10, .above = true};
 constexpr NumberRange kOuterMomenta{.most = 1, .below = true};
@@ -72,7 +77,43 @@ OptionInfo number(OptionInfo option) {
   return option;
 }
 
+OptionInfo wire_option() {
+  OptionInfo option = choice<&StrategyOptions::wire, kWires>(
+      {.flag = "--wire",
+       .description =
+           "number format in which gradients are sent and summed, or the rank of the matrices that "
+           "approximate them (PowerSGD: ddp and replicated only)",
+       .strategies = {"ddp", "replicated", "bsp", "horovod"}});
+  for (const int rank : kLowRanks) option.values.push_back(kPowerSgd + std::to_string(rank));
+  option.set = [](StrategyOptions& options, const std::string& value) {
+    const bool low_rank = value.starts_with(kPowerSgd);
+    options.powersgd = low_rank ? std::stoi(value.substr(value.find(':') + 1)) : 0;
+    options.wire = low_rank ? Wire::kFp32 : choice_of(kWires, value);
+  };
+  option.get = [](const StrategyOptions& options) {
+    return options.powersgd > 0 ? kPowerSgd + std::to_string(options.powersgd)
+                                : value_of(kWires, options.wire);
+  };
+  return option;
+}
+
+/// Whether a strategy has the option with this value.
+bool has_value(const std::string& strategy, const OptionInfo& option, const std::string& value) {
+  if (!option.concerns(strategy)) return false;
+  return !value.starts_with(kPowerSgd) || strategy == "ddp" || strategy == "replicated";
+}
+
 void check_together(const StrategyOptions& options) {
+  if (options.powersgd_start > 0 && options.powersgd == 0) {
+    throw ConfigError("--powersgd-start means nothing without --wire powersgd:R",
+                      "Add --wire powersgd:4, or leave it out.");
+  }
+  if (options.sync_batch_norm && options.consistency == Consistency::kAsync) {
+    throw ConfigError(
+        "--sync-batch-norm lets ranks wait for each other in every layer, and --consistency async "
+        "never lets them wait",
+        "Leave one of the two out.");
+  }
   if (sends_fp16(options.exchange) && options.wire == Wire::kBf16) {
     throw ConfigError("--exchange nccl16 and asa16 send fp16, but --wire is bf16",
                       "Use --exchange nccl32 or asa32 with --wire bf16.");
@@ -97,9 +138,16 @@ const std::vector<OptionInfo>& option_infos() {
           {.flag = "--overlap",
            .description = "whether gradients are sent during backward, or after it",
            .strategies = {"replicated", "sharded", "parameter_server"}}),
-      choice<&Options::wire, kWires>({.flag = "--wire",
-                                      .description = "number format in which gradients are sent and summed",
-                                      .strategies = {"ddp", "replicated", "bsp", "horovod"}}),
+      wire_option(),
+      number<&Options::powersgd_start, kStarts>(
+          {.flag = "--powersgd-start",
+           .description = "steps with whole gradients before --wire powersgd:R begins",
+           .strategies = {"ddp", "replicated"}}),
+      choice<&Options::sync_batch_norm, kOnOff>(
+          {.flag = "--sync-batch-norm",
+           .description = "take batch norm's statistics over the batches of all ranks, forward and backward",
+           .strategies = {"ddp", "replicated", "sharded", "parameter_server", "bsp", "horovod"},
+           .is_switch = true}),
       choice<&Options::in_flight, kInFlight>(
           {.flag = "--in-flight",
            .description = "number of all-reduces at the same time, each on a communicator of its own",
@@ -184,8 +232,13 @@ void check_options(const std::vector<GivenOption>& given, const std::vector<std:
   for (const auto& [flag, value] : given) {
     const OptionInfo& option = option_of(flag);
     option.set(options, value);
-    if (std::ranges::any_of(strategies, [&](const std::string& name) { return option.concerns(name); }))
-      continue;
+    const auto has_it = [&, text = value](const std::string& name) { return has_value(name, option, text); };
+    if (std::ranges::any_of(strategies, has_it)) continue;
+    if (value.starts_with(kPowerSgd)) {
+      throw ConfigError(
+          fmt::format("--wire {} has no effect on the strategy {}", value, fmt::join(strategies, ", ")),
+          "It is an option of ddp and replicated; others have --wire bf16 or fp16.");
+    }
     throw ConfigError(fmt::format("{} has no effect on the strategy {}", flag, fmt::join(strategies, ", ")),
                       fmt::format("It is an option of {}.", fmt::join(option.strategies, ", ")));
   }
@@ -195,7 +248,7 @@ void check_options(const std::vector<GivenOption>& given, const std::vector<std:
 StrategyOptions options_of(const std::string& strategy, const std::vector<GivenOption>& given) {
   StrategyOptions options;
   for (const auto& [flag, value] : given) {
-    if (option_of(flag).concerns(strategy)) option_of(flag).set(options, value);
+    if (has_value(strategy, option_of(flag), value)) option_of(flag).set(options, value);
   }
   return options;
 }
@@ -208,6 +261,7 @@ std::string options_text(const std::vector<GivenOption>& given, const std::strin
     const auto last = std::find_if(given.rbegin(), given.rend(),
                                    [&](const GivenOption& one) { return one.flag == option.flag; });
     if (last == given.rend() || last->value == option.default_value) continue;
+    if (!has_value(strategy, option, last->value)) continue;
     words.push_back(option.is_switch ? option.flag : option.flag + " " + last->value);
   }
   return fmt::format("{}", fmt::join(words, " "));

@@ -29,6 +29,12 @@ struct StrategyOptions {
   bool overlap = true;
   /// The number format in which gradients (bsp: exchanged values) are sent and summed.
   Wire wire = Wire::kFp32;
+  /// Rank of the matrices in which gradients are sent (PowerSgd); 0: they are sent whole. Steps before the
+  /// first that does so.
+  int powersgd = 0;
+  int powersgd_start = 0;
+  /// Whether batch norm takes its statistics over the batches of all ranks.
+  bool sync_batch_norm = false;
   /// Number of all-reduces of replicated at the same time.
   int in_flight = 2;
   /// Whether ranks sum in the memory of their host, and one rank of each host over the network.

@@ -114,7 +114,8 @@ int64_t open_files_of_rank(const JobPlan& job) {
     sizes.insert(row.ranks);
     // With one of the first ranks of hosts beside each lane.
     const int in_flight = row.parsed_options.in_flight;
-    lanes = std::max(lanes, row.parsed_options.hierarchical ? 2 * in_flight - 1 : in_flight - 1);
+    const int of_norm = row.parsed_options.sync_batch_norm ? 1 : 0;
+    lanes = std::max(lanes, of_norm + (row.parsed_options.hierarchical ? 2 * in_flight - 1 : in_flight - 1));
   }
   return kWithoutOthers + (job.ranks - 1) * (std::ssize(sizes) + lanes);
 }

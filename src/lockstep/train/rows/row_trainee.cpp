@@ -3,9 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
 
+#include "lockstep/base/clock.h"
+#include "lockstep/base/error.h"
+#include "lockstep/strategies/tensor_buffer.h"
 #include "lockstep/train/rows/agreement.h"
 #include "lockstep/train/rows/fingerprint.h"
 #include "lockstep/train/rows/row_input.h"
@@ -92,6 +97,7 @@ RowTrainee::RowTrainee(const RowPlan& row, const RankGroup& group, TracedCommuni
   input_ = start.make_input ? start.make_input(accelerator_) : create_input(row, group.rank(), accelerator_);
   if (tracer != nullptr) tracer->stamp_on(accelerator_);
   comm::Communicator* communicator = tracer == nullptr ? group.data : tracer;
+  if (row.parsed_options.sync_batch_norm) share_batch_norm();
   strategies::StrategyOptions options = row.parsed_options;
   options.bucket_mb = row.bucket_mb;
   auto optimizer = replica::SgdOptions::of(row);
@@ -111,6 +117,35 @@ RowTrainee::RowTrainee(const RowPlan& row, const RankGroup& group, TracedCommuni
                                   : strategies::registry().get(row.strategy).create(context);
 }
 
+void RowTrainee::share_batch_norm() {
+  if (model_->whole_step() != nullptr) {
+    throw ConfigError(
+        fmt::format("--sync-batch-norm cannot reach into {}, whose step is a graph of its own", row_.model),
+        "Leave it out, or use a built-in network.");
+  }
+  if (model_->parameters().buffers().empty()) {
+    throw ConfigError(
+        fmt::format("--sync-batch-norm has no effect on {}, which has no batch norm", row_.model),
+        "Leave it out.");
+  }
+  if (group_.control == nullptr || group_.control->size() == 1) return;
+  norm_group_ = group_.control->duplicate();
+  norm_ranks_ = {.sum =
+                     [this](const at::Tensor& numbers) {
+                       const double begin_s = now_s();
+                       const ActivityScope communicating(&activities_, Activity::kCommunicating);
+                       norm_group_->all_reduce(strategies::buffer_of(numbers), comm::ReduceOp::kSum)->wait();
+                       norm_s_ += now_s() - begin_s;
+                     },
+                 .count = norm_group_->size()};
+}
+
+std::vector<strategies::Measured> RowTrainee::measured() const {
+  std::vector<strategies::Measured> all = strategy_->measured();
+  if (norm_group_) all.push_back({"sync_batch_norm_s", norm_s_});
+  return all;
+}
+
 Trainee RowTrainee::trainee() const {
   return {.model = *model_,
           .input = *input_,
@@ -119,6 +154,7 @@ Trainee RowTrainee::trainee() const {
           .accelerator = accelerator_.get(),
           .loss_scale = loss_scale_.get(),
           .weight_copies = weight_copies_.get(),
+          .norm_ranks = norm_group_ ? &norm_ranks_ : nullptr,
           .store = group_.store,
           .finished_key = group_.keys + "finished"};
 }

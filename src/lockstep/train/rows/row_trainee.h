@@ -72,7 +72,7 @@ class RowTrainee {
   std::string why_not_compared() const;
   bool coupled() const { return traits_.coupled; }
   /// Quantities that the strategy measured of itself on this rank so far.
-  std::vector<strategies::Measured> measured() const { return strategy_->measured(); }
+  std::vector<strategies::Measured> measured() const;
   /// How the queues of the input were used so far.
   std::vector<feed::QueueUse> input_queues() const { return input_->queues(); }
   const replica::Parameters& parameters() const { return model_->parameters(); }
@@ -92,6 +92,7 @@ class RowTrainee {
  private:
   Trainee trainee() const;
   void reset_peak_memory();
+  void share_batch_norm();
   StepLoopOptions loop_options(const PacingOptions& pacing) const;
 
   const RowPlan& row_;
@@ -110,6 +111,10 @@ class RowTrainee {
   /// model_ where it has several devices, else null.
   DataParallelModel* devices_ = nullptr;
   std::unique_ptr<inputs::Input> input_;
+  /// With --sync-batch-norm: a communicator beside that of the strategy, whose buckets would delay it.
+  std::unique_ptr<comm::Communicator> norm_group_;
+  kernels::NormRanks norm_ranks_;
+  double norm_s_ = 0;
   std::unique_ptr<strategies::Strategy> strategy_;
   ActivityLog activities_;
   int64_t steps_ = 0;

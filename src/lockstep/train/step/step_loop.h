@@ -10,6 +10,7 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/store.h"
 #include "lockstep/inputs/input.h"
+#include "lockstep/kernels/context.h"
 #include "lockstep/kernels/kernel_choice.h"
 #include "lockstep/launch/progress.h"
 #include "lockstep/measure/phases.h"
@@ -108,6 +109,8 @@ struct Trainee {
   const replica::LossScale* loss_scale = nullptr;
   /// Copies of the parameters that blocks compute with; null: they use the parameters.
   replica::WeightCopies* weight_copies = nullptr;
+  /// The ranks of batch norm's statistics; null: each its own.
+  const kernels::NormRanks* norm_ranks = nullptr;
   /// The place where uncoupled ranks report that they have finished, and a key that only this loop uses.
   /// Null: they meet in a barrier, which has the communicator's time limit.
   comm::Store* store = nullptr;

@@ -168,7 +168,8 @@ StepOutcome TrainingStep::compute_micro_batch(const inputs::Batch& batch, const 
                                    .step = number.step * options_.accumulate + index,
                                    .first_sample = batch.first_sample,
                                    .step_on_device = number.on_device,
-                                   .weight_copies = trainee_.weight_copies != nullptr};
+                                   .weight_copies = trainee_.weight_copies != nullptr,
+                                   .norm_ranks = trainee_.norm_ranks};
     const models::Output output = trainee_.model.forward(batch.images, context);
     if (counts_hits()) logits = output.logits.detach();
     loss = models::cross_entropy(output, batch.labels);

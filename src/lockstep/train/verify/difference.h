@@ -35,6 +35,18 @@ inline std::string tolerance_text(const LargestDifference& largest) {
   return largest.share > 1 ? fmt::format("{}, in {}", text, largest.tensor) : text;
 }
 
+/// The 2-norm of the difference of all values over that of their moves; infinite where one is not finite.
+inline double difference_of_moves(const std::vector<float>& found, const std::vector<float>& expected,
+                                  const std::vector<float>& before) {
+  double differences = 0, moves = 0;
+  for (size_t i = 0; i < found.size(); ++i) {
+    differences += std::pow(double{found[i]} - expected[i], 2);
+    moves += std::pow(double{expected[i]} - before[i], 2);
+  }
+  const double share = std::sqrt(differences / moves);
+  return std::isfinite(share) ? share : std::numeric_limits<double>::infinity();
+}
+
 /// The difference that rounding may cause; derived at verify_row.
 struct Tolerance {
   /// Shares of a tensor's largest move and of its largest value.
