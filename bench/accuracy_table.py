@@ -5,6 +5,8 @@
   bench/accuracy_table.py                     lenet5 on data/digits, 3 seeds, 20 epochs each
   bench/accuracy_table.py --strategy ddp,bsp  some strategies; single is always among them
   bench/accuracy_table.py --backend mpi       over another backend
+  bench/accuracy_table.py --strategy "local_sgd 8,local_sgd DiLoCo,replicated powersgd:1" --ranks 2
+                                              what other steps than those of one rank learn
 
 The batch of all ranks together is the same everywhere, so that all of them compute the same, but for rounding: what
 is left between two of them is noise. --choose evaluates on every fifth training sample and learns from the others, so
@@ -29,6 +31,13 @@ STRATEGIES = {
     "ddp": [], "replicated": [], "sharded": [], "parameter_server": [], "horovod": [], "data_parallel": [],
     "bsp cdd": ["--bsp-sync", "cdd"], "bsp avg": ["--bsp-sync", "avg"],
 }
+# These take other steps than one rank, so their table says what that costs; they are measured where they are named.
+OTHER_STEPS = {
+    **{f"local_sgd {every}": ["--sync-every", str(every)] for every in (1, 8, 64)},
+    "local_sgd DiLoCo": ["--sync-every", "8", "--outer-lr", "0.7", "--outer-momentum", "0.9"],
+    **{f"replicated powersgd:{rank}": ["--wire", f"powersgd:{rank}"] for rank in (1, 4)},
+    "replicated SyncBN": ["--sync-batch-norm"],
+}
 # Standard errors, and percentage points.
 MOST_ERRORS = 3
 LEAST_POINTS = 1
@@ -43,7 +52,7 @@ def accuracies(options, strategy, ranks, seed):
         command = [
             options.lockstep, "train", "--quiet", "--device", "cpu", "--json", str(path), "--model", options.model,
             "--data", str(Path(options.data).resolve()), "--eval", "--strategy", strategy.split()[0],
-            *STRATEGIES.get(strategy, []), "--ranks", str(ranks), "--backend", options.backend, "--threads", "1",
+            *STRATEGIES.get(strategy, OTHER_STEPS.get(strategy, [])), "--ranks", str(ranks), "--backend", options.backend, "--threads", "1",
             "--bind", "none", "--global-batch", str(options.global_batch), "--epochs", str(options.epochs), "--lr",
             str(options.lr), "--weight-decay", str(options.weight_decay), "--schedule", "cosine", "--seed", str(seed),
         ]
@@ -102,9 +111,10 @@ def main():
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--lockstep", default=str(ROOT / "build" / "lockstep"), help="the program")
     options = parser.parse_args()
-    unknown = set(options.strategy.split(",")) - set(STRATEGIES)
+    known = [*STRATEGIES, *OTHER_STEPS]
+    unknown = set(options.strategy.split(",")) - set(known)
     if unknown:
-        parser.error(f"no such strategy here: {', '.join(sorted(unknown))}; there are {', '.join(STRATEGIES)}")
+        parser.error(f"no such strategy here: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
 
     if options.choose:
         choose(options)
@@ -120,7 +130,7 @@ def main():
 
     last = {cell: [curve[-1] for curve in runs] for cell, runs in curves.items()}
     base = last["single", 1]
-    strangers = [cell for cell, own in last.items() if not is_noise(own, base)]
+    strangers = [cell for cell, own in last.items() if cell[0] not in OTHER_STEPS and not is_noise(own, base)]
     print("| strategy | ranks | accuracy, % | lowest to highest | against single, points |")
     print("|---|---|---|---|---|")
     for (strategy, ranks), own in last.items():

@@ -572,11 +572,11 @@ void add_predict_job_flags(Flags& flags, PredictJobOptions& options) {
   flags.add("--strategy", options.strategy, "strategy to predict [all in the file]", {.value = "NAME"});
   flags.add("--batch", options.batch, "images per rank and batch, where the file holds several",
             {.numbers = counts_up_to(kMostImages)});
-  flags.add(
-      "--what-if", options.what_if,
-      "effects of changes at the last of --ranks, each by itself: bandwidth=2x,latency=0,bucket=10,"
-      "strategy=sharded,wire=bf16,no-straggler,batch=64,compute=2x,ranks=8 [without a value: the usual ones]",
-      {.value = "CHANGES", .alone = kUsualChanges});
+  flags.add("--what-if", options.what_if,
+            "effects of changes at the last of --ranks, each by itself: bandwidth=2x,latency=0,bucket=10,"
+            "strategy=sharded,sync-every=16,wire=bf16,wire=powersgd:4,no-straggler,batch=64,compute=2x,ranks="
+            "8 [without a value: the usual ones]",
+            {.value = "CHANGES", .alone = kUsualChanges});
   flags.add_switch("--verify", options.verify.wanted,
                    "measure those changes that this machine can run, in launches in turn with the unchanged "
                    "job, and print both gains");

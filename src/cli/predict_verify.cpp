@@ -93,6 +93,8 @@ Arguments changed_command(Arguments command, const results::Setup& row, const Jo
                   "--batch",    fmt::format("{:.0f}", batch)};
   if (scenario.bucket_mb > 0)
     flags.insert(flags.end(), {"--bucket-mb", fmt::format("{}", scenario.bucket_mb)});
+  if (scenario.sync_every > 0)
+    flags.insert(flags.end(), {"--sync-every", std::to_string(scenario.sync_every)});
   if (change.starts_with("wire=")) flags.insert(flags.end(), {"--wire", change.substr(change.find('=') + 1)});
   return with_flags(command, flags);
 }

@@ -310,6 +310,35 @@ TEST(JobModelTest, noise_that_measured_steps_do_not_show_is_no_gain_elsewhere) {
   EXPECT_LE(row.high, 1);
 }
 
+TEST(JobModelTest, a_period_of_local_steps_shares_one_exchange) {
+  const JobModel model = sample_model("1gbit,50us");
+  const auto transfer_s = [&](int sync_every) {
+    const Scenario scenario{.placement = {8, 1}, .strategy = "local_sgd", .sync_every = sync_every};
+    return model.step(scenario).queue.front().cost_s;
+  };
+  ASSERT_EQ(model.step({.placement = {8, 1}, .strategy = "local_sgd"}).queue.size(), 1U);
+  EXPECT_NEAR(transfer_s(16), transfer_s(1) / 16, 1e-9);
+  EXPECT_FALSE(model.step({.placement = {8, 1}, .strategy = "local_sgd"}).overlaps);
+  EXPECT_GT(model.predict(changed(model, {.placement = {8, 1}}, "sync-every=16")).images_per_s,
+            model.predict({.placement = {8, 1}, .strategy = "local_sgd"}).images_per_s);
+}
+
+TEST(JobModelTest, a_low_rank_sends_little_after_backward) {
+  const JobModel model = sample_model("1gbit,50us");
+  const Scenario whole{.placement = {8, 1}, .strategy = "replicated"};
+  const JobStep low = model.step(changed(model, whole, "wire=powersgd:4")), all = model.step(whole);
+  const auto sum_s = [](const JobStep& step) {
+    double sum = 0;
+    for (const QueuedCollective& each : step.queue) sum += each.cost_s;
+    return sum;
+  };
+  EXPECT_LT(sum_s(low), 0.2 * sum_s(all));
+  EXPECT_FALSE(low.overlaps);
+  EXPECT_GT(low.computing_s, all.computing_s);
+  EXPECT_THROW(changed(model, {.placement = {8, 1}, .strategy = "horovod"}, "wire=powersgd:4"), ConfigError);
+  EXPECT_THROW(changed(model, whole, "wire=powersgd:99"), ConfigError);
+}
+
 TEST(WhatIfTest, changes_are_sorted_by_their_gain) {
   const JobModel model = sample_model("1gbit,50us", "cuda");
   const Scenario scenario{.placement = {32, 1}};

@@ -37,7 +37,7 @@ constexpr double kBusyCore = 0.5;
 constexpr double kConverted_bytes_per_s = 2.5e9;
 
 /// Bytes of fp32 gradients that one thread factors and multiplies out again in a second (PowerSGD of rank 4).
-constexpr double kFactored_bytes_per_s = 1e9;
+constexpr double kFactored_bytes_per_s = 0.43e9;
 
 /// Bytes of the factors of a network's gradients (PowerSGD), as if every second tensor were a bias or its
 /// like and all matrices but the largest were squares of one size.
