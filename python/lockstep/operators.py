@@ -1,4 +1,4 @@
-"""Two operators that mark places in a traced step. lockstep's program defines its own versions, which act on them."""
+"""Three operators that mark places in a traced step. lockstep's program defines its own versions, which act on them."""
 
 import torch
 
@@ -23,3 +23,14 @@ def grad_ready(gradient: torch.Tensor, index: int) -> torch.Tensor:
 @grad_ready.register_fake
 def _(gradient, index):
     return torch.empty_like(gradient)
+
+
+@torch.library.custom_op("lockstep::uses", mutates_args=())
+def uses(parameter: torch.Tensor, others: list[torch.Tensor]) -> torch.Tensor:
+    """Passes a parameter on to an operation that is about to use it, with the others that this one uses."""
+    return parameter.clone()
+
+
+@uses.register_fake
+def _(parameter, others):
+    return torch.empty_like(parameter)

@@ -112,6 +112,7 @@ def trace(network: Network, inputs, targets: tuple, precision: str, device: str)
         _own_gradients(graph)
         if device == "cpu":
             _multiply_by_tensors(graph)
+        _announce_uses(graph, names)
         _leave_open_which_gpu(graph)
         program = _program_of(module)
     except ExportError:
@@ -190,6 +191,35 @@ def _multiply_by_tensors(graph: torch.fx.Graph) -> None:
         with multiplied.fake_mode:
             factor.meta["val"] = torch.full([], node.args[1], dtype=dtype)
         node.target, node.args = aten.mul.Tensor, (node.args[0], factor)
+
+
+def _announce_uses(graph: torch.fx.Graph, names: list[str]) -> None:
+    """Puts a marker before each operation that uses memory of a parameter, unless the last such operation used the same
+    layer: the program may keep a part of each parameter, and gather those of a layer when they are about to be used."""
+    layers = {
+        _storage(node)._cdata: name.rpartition(".")[0] or name
+        for name, node in zip(names, graph.find_nodes(op="placeholder"))
+    }
+
+    def layer_of(node: torch.fx.Node) -> str | None:
+        storage = _storage(node)
+        return None if storage is None else layers.get(storage._cdata)
+
+    last: set[str] = set()
+    for node in list(graph.nodes):
+        used = [given for given in node.all_input_nodes if layer_of(given) is not None]
+        makes_view = layer_of(node) is not None
+        if node.op != "call_function" or makes_view or not used:
+            continue
+        now = {layer_of(given) for given in used}
+        if now == last and len(now) == 1:
+            continue
+        last = now
+        with graph.inserting_before(node):
+            marked = graph.call_function(torch.ops.lockstep.uses.default, (used[0], used[1:]))
+        # The program passes on the same memory.
+        marked.meta["val"] = used[0].meta["val"]
+        node.replace_input_with(used[0], marked)
 
 
 def _leave_open_which_gpu(graph: torch.fx.Graph) -> None:

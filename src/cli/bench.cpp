@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/units.h"
@@ -107,6 +108,16 @@ BenchPlan make_plan(BenchOptions options, train::JobSite site, const Arguments& 
   if (sweep.ranks.empty()) sweep.ranks = site.usual_ranks();
   sweep.input_flags.timeout_s = plan.options.job.timeout_s;
   std::vector<train::RowPlan> rows = train::plan_rows(sweep);
+  if (plan.options.memory_limit_mb) {
+    const auto limit = static_cast<int64_t>(*plan.options.memory_limit_mb * static_cast<double>(kMiB));
+    train::WithinLimit within = train::rows_within(std::move(rows), limit);
+    rows = std::move(within.rows);
+    plan.over_memory_limit = std::move(within.left_out);
+    if (rows.empty()) {
+      throw ConfigError(fmt::format("no row fits: {}", fmt::join(plan.over_memory_limit, "; ")),
+                        "Use a larger --memory-limit, --strategy fsdp, more ranks, or a smaller --batch.");
+    }
+  }
   plan.baseline = choose_baseline(plan.options, rows);
   plan.launches = plan.options.repeat;
   plan.launch = own_launch(site);
@@ -288,6 +299,9 @@ void check_start(const BenchPlan& plan) {
   const bool speaks = plan.job.site.speaks();
   for (const train::RowLeftOut& left_out : plan.job.left_out) {
     if (speaks) print_note("left out: " + left_out.reason);
+  }
+  for (const std::string& left_out : plan.over_memory_limit) {
+    if (speaks) print_note("left out: " + left_out);
   }
   train::check_backend(plan.job);
   const std::vector<std::string> shortages = train::check_memory(plan.job);

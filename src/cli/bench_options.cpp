@@ -97,6 +97,11 @@ void add_measuring_flags(Flags& flags, BenchOptions& options) {
             "the row that speed-ups are relative to: STRATEGY or STRATEGY:RANKS");
   flags.add_switch("--no-controls", sweep.controls,
                    "leave out the baseline (one rank, no strategy) and the machine's limit (independent)");
+  flags.add(
+      "--memory-limit", options.memory_limit_mb,
+      "leave out rows whose ranks need more memory each, as far as that can be estimated (8GiB), and name "
+      "the fastest of the others",
+      {.value = "SIZE", .numbers = strategies::kBucketSizes});
   flags.add("--lr", sweep.common.learning_rate, "learning rate; 0 leaves the optimizer's update out",
             {.numbers = NumberRange{}});
 }
@@ -234,7 +239,9 @@ bool means_something(const std::string& flag, const std::vector<std::string>& st
   const auto& options = strategies::option_infos();
   const auto option = std::ranges::find(options, flag, &strategies::OptionInfo::flag);
   if (option == options.end()) return true;
-  return std::ranges::any_of(strategies, [&](const std::string& name) { return option->concerns(name); });
+  return std::ranges::any_of(strategies, [&](const std::string& name) {
+    return option->concerns(strategies::resolve(name, {}).strategy);
+  });
 }
 
 }  // namespace

@@ -21,6 +21,8 @@ struct BenchOptions {
   std::string preset;
   train::SweepOptions sweep;
   train::JobOptions job;
+  /// In MiB, of a rank; absent: none.
+  std::optional<double> memory_limit_mb;
   bool breakdown = false;
   /// Launches, each of all rows.
   int repeat = 1;
@@ -71,6 +73,8 @@ struct BenchPlan {
   BenchOptions options;
   /// The rows to measure, and the ranks that measure them.
   train::JobPlan job;
+  /// Rows over --memory-limit, in words.
+  std::vector<std::string> over_memory_limit;
   BaselineChoice baseline;
   Arguments command;
   /// The record while rows are measured; empty in a launcher's ranks other than 0, which learn it from that.

@@ -54,7 +54,14 @@ results::RunRecord describe_job(const BenchRank& rank) {
   record.allocator = keep_freed_pages();
   record.ranks = train::most_ranks(rank.plan.job.rows);
   record.threads_per_rank = rank.binding.threads_per_rank;
-  record.strategies = train::spelled_out(options.sweep.strategies);
+  for (const std::string& name : train::spelled_out(options.sweep.strategies)) {
+    const std::string strategy = strategies::resolve(name, {}).strategy;
+    if (std::ranges::find(record.strategies, strategy) == record.strategies.end())
+      record.strategies.push_back(strategy);
+  }
+  record.memory_limit_bytes =
+      static_cast<int64_t>(options.memory_limit_mb.value_or(0) * static_cast<double>(kMiB));
+  record.over_memory_limit = rank.plan.over_memory_limit;
   record.distributed_backend = rank.plan.job.site.options.backend;
   record.bucket_size_mb = options.sweep.bucket_mb.front();
   record.bucket_sizes_mb = options.sweep.bucket_mb;

@@ -83,7 +83,9 @@ void print_checks(const RowChecks& checks, bool show_kernels) {
   table.add_column("ranks");
   for (const char* left : {"check", "verdict", "how"}) table.add_column({left, results::kText});
   for (const auto& [row, check] : checks) {
-    std::vector<results::Cell> cells{row.model, row.strategy};
+    const bool plain = row.strategy_options.empty();
+    std::vector<results::Cell> cells{row.model,
+                                     plain ? row.strategy : row.strategy + " " + row.strategy_options};
     if (show_kernels) cells.push_back(row.kernels);
     cells.insert(cells.end(),
                  {std::to_string(row.ranks), check.name, train::outcome_text(check.outcome), check.detail});

@@ -120,10 +120,10 @@ class MpirunTest(LaunchCase):
     def test_hierarchical(self):
         for backend in ("gloo", "mpi"):
             with self.subTest(backend):
-                code, output, error, _ = self.mpirun([*VERIFY[:-1], "ddp,replicated,bsp,horovod", "--hierarchical",
-                                                      "--backend", backend])
+                strategies = "ddp,replicated,sharded,zero3,bsp,horovod"
+                code, output, error, _ = self.mpirun([*VERIFY[:-1], strategies, "--hierarchical", "--backend", backend])
                 self.assertEqual(code, 0, output + error)
-                self.assertRegex(output, r"(?m)^11 right, 0 wrong$")
+                self.assertRegex(output, r"(?m)^17 right, 0 wrong$")
 
     def test_a_wrong_name_is_named_at_once(self):
         # mpirun itself takes up to 7 s to end ranks on another host.

@@ -56,7 +56,8 @@ TEST_P(FlatStrategyTest, gradients_are_in_the_communicators_memory_as_long_as_th
       for (const at::Tensor& parameter : own.model->parameters().tensors()) {
         EXPECT_TRUE(communicator.holds(parameter.grad().const_data_ptr()));
       }
-      EXPECT_EQ(communicator.live(), 1u);
+      // One, or one per unit.
+      EXPECT_GE(communicator.live(), 1u);
       EXPECT_GE(own.strategy->foreign_bytes(), 4 * own.model->parameters().count());
       own.strategy.reset();
       EXPECT_EQ(communicator.live(), 0u);

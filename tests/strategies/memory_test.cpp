@@ -2,6 +2,7 @@
 #include <array>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -32,33 +33,43 @@ class LiveBytes final : public c10::MemoryReportingInfoBase {
     const std::lock_guard lock(mutex_);
     if (size > 0) {
       blocks_[block] = size;
-    } else {
-      blocks_.erase(block);
+      live_ += size;
+      most_ = std::max(most_, live_);
+    } else if (const auto known = blocks_.find(block); known != blocks_.end()) {
+      live_ -= known->second;
+      blocks_.erase(known);
     }
   }
   bool memoryProfilingEnabled() const override { return true; }
 
   int64_t bytes() const {
     const std::lock_guard lock(mutex_);
-    int64_t sum = 0;
-    for (const auto& [ignored, size] : blocks_) sum += size;
-    return sum;
+    return live_;
+  }
+  /// The most since the last call.
+  int64_t take_most() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(most_, live_);
   }
 
  private:
   mutable std::mutex mutex_;
   std::map<void*, int64_t> blocks_;
+  int64_t live_ = 0, most_ = 0;
 };
 
 struct Observed {
   MemoryUse told;
   /// All that is still allocated after some steps, without the batches.
   int64_t kept = 0;
+  /// The most that was allocated at a time in another step.
+  int64_t most_in_a_step = 0;
 };
 
-train::RowPlan row_of(const std::string& strategy, int ranks, const strategies::StrategyOptions& options) {
+train::RowPlan row_of(const std::string& strategy, int ranks, const strategies::StrategyOptions& options,
+                      const std::string& model = "lenet5") {
   train::SweepOptions sweep;
-  sweep.models = {"lenet5"};
+  sweep.models = {model};
   sweep.batches = {2};
   sweep.ranks = {ranks};
   sweep.strategies = {strategy};
@@ -70,10 +81,11 @@ train::RowPlan row_of(const std::string& strategy, int ranks, const strategies::
 }
 
 std::vector<Observed> observe(const std::string& strategy, int ranks,
-                              const strategies::StrategyOptions& options = {}) {
+                              const strategies::StrategyOptions& options = {},
+                              const std::string& model = "lenet5") {
   std::vector<Observed> observed(static_cast<size_t>(ranks));
   test::with_thread_ranks(ranks, [&](comm::Communicator& group) {
-    const train::RowPlan row = row_of(strategy, ranks, options);
+    const train::RowPlan row = row_of(strategy, ranks, options, model);
     int64_t batches = 0;
     {
       const auto live = std::make_shared<LiveBytes>();
@@ -86,7 +98,20 @@ std::vector<Observed> observe(const std::string& strategy, int ranks,
     train::RowTrainee trainee(row, &group);
     launch::Progress progress;
     for (int step = 0; step < 4; ++step) trainee.train_one_more(progress);
-    observed[static_cast<size_t>(group.rank())] = {trainee.memory(), live->bytes() - batches};
+    Observed& own = observed[static_cast<size_t>(group.rank())];
+    own = {trainee.memory(), live->bytes() - batches};
+    // The step itself, without the end of the training, which gathers everything.
+    auto& strategy = trainee.strategy();
+    strategy.begin_step();
+    live->take_most();
+    const inputs::Batch batch = train::create_input(row, group.rank())->next();
+    const models::Output output = trainee.model().forward(batch.images, {.training = true});
+    strategy.before_backward(true);
+    models::cross_entropy(output, batch.labels).backward();
+    strategy.combine();
+    strategy.apply();
+    own.most_in_a_step = live->take_most();
+    strategy.finish();
   });
   return observed;
 }
@@ -141,9 +166,46 @@ TEST_P(MemoryTest, local_sgd_keeps_an_anchor_and_outer_momenta_where_it_has_an_o
              {.sync_every = 2, .outer_momentum = 0.9});
 }
 
-TEST_P(MemoryTest, sharded_keeps_its_share_of_the_momenta) {
-  const int64_t all = 4 * padded(kP / 4, ranks());
-  expect_all("sharded", {.parameters = all, .gradients = all, .momenta = all / ranks()});
+/// lenet5's units with the buckets of row_of(), each padded.
+int64_t bytes_in_units(int ranks) {
+  return 4 * (padded(11014, ranks) + padded(48120, ranks) + padded(2572, ranks));
+}
+
+TEST_P(MemoryTest, sharded_keeps_its_share_of_what_it_divides) {
+  using strategies::Shard;
+  const int64_t all = bytes_in_units(ranks()), own = all / ranks();
+  expect_all("sharded", {.parameters = all, .gradients = all, .momenta = own});
+  expect_all("sharded", {.parameters = all, .gradients = own, .momenta = own}, {.shard = Shard::kGradients});
+  // All units are there to be read after the last step.
+  for (const Observed& rank : observe("sharded", ranks(), {.shard = Shard::kParameters, .unit_mb = 0.05})) {
+    EXPECT_EQ(rank.told.total(), 3 * own);
+    EXPECT_GE(rank.kept, 3 * own + all);
+    EXPECT_LT(rank.kept, 3 * own + all + 2048);
+  }
+}
+
+// What is not released shows in what tensors have at a time.
+TEST_P(MemoryTest, sharded_memory_is_released_within_a_step) {
+  using strategies::Shard;
+  std::map<Shard, int64_t> most, gathered;
+  int64_t all = 0;
+  for (const Shard shard : {Shard::kOptimizer, Shard::kGradients, Shard::kParameters}) {
+    const auto observed =
+        observe("sharded", ranks(), {.shard = shard, .unit_mb = 0.05, .prefetch_units = 0}, "resnet20");
+    for (const Observed& rank : observed) {
+      most[shard] = std::max(most[shard], rank.most_in_a_step);
+      gathered[shard] = std::max(gathered[shard], rank.told.gathered);
+      if (shard == Shard::kOptimizer) all = rank.told.parameters;
+    }
+  }
+  EXPECT_EQ(gathered[Shard::kOptimizer], 0);
+  EXPECT_LT(gathered[Shard::kGradients], all / 2);
+  EXPECT_LT(gathered[Shard::kParameters], all * 3 / 4);
+  const int64_t own = all / ranks(), of_autograd = all / 4;
+  EXPECT_LT(most[Shard::kGradients],
+            most[Shard::kOptimizer] - all + own + gathered[Shard::kGradients] + of_autograd);
+  EXPECT_LT(most[Shard::kParameters],
+            most[Shard::kOptimizer] - 2 * (all - own) + gathered[Shard::kParameters] + of_autograd);
 }
 
 TEST_P(MemoryTest, a_parameter_server_has_momenta_of_what_it_owns) {
@@ -198,7 +260,7 @@ TEST_P(MemoryTest, exchanges_through_copies_keep_room_for_the_largest_tensor) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(ranks, MemoryTest, testing::Values(1, 2, 4));
+INSTANTIATE_TEST_SUITE_P(ranks, MemoryTest, testing::Values(1, 2, 3, 4, 7));
 
 TEST(StorageBytesTest, memory_that_several_tensors_share_counts_once) {
   const at::Tensor flat = train::create_input(row_of("ddp", 1, {}), 0)->next().images;

@@ -62,5 +62,17 @@ TEST(StrategyOptionsTest, whatever_is_given_is_spelled_out_again) {
   }
 }
 
+TEST(StrategyOptionsTest, stages_of_sharded_have_names_of_their_own) {
+  const auto text_of = [](const std::string& name) {
+    const Resolved resolved = resolve(name, {});
+    return resolved.strategy + " " + options_text(resolved.given, resolved.strategy);
+  };
+  EXPECT_EQ(text_of("zero1"), "sharded ");
+  EXPECT_EQ(text_of("zero2"), "sharded --shard gradients");
+  EXPECT_EQ(text_of("zero3"), "sharded --shard parameters");
+  EXPECT_EQ(text_of("fsdp"), text_of("zero3"));
+  EXPECT_EQ(text_of("ddp"), "ddp ");
+}
+
 }  // namespace
 }  // namespace lockstep::strategies

@@ -85,6 +85,19 @@ class TrafficTest : public testing::TestWithParam<int> {
     return {kTrafficSteps * messages, kTrafficSteps * bytes};
   }
 
+  /// Of a unit with its padding.
+  size_t bytes_of(size_t count) const { return 4 * ((count + ranks() - 1) / ranks() * ranks()); }
+
+  /// Units of so many elements, each divided in buckets of kBucketMb and padded.
+  Traffic in_units(const std::vector<size_t>& counts) const {
+    Traffic sum;
+    for (const size_t count : counts) {
+      sum.messages += kTrafficSteps * buckets_of(bytes_of(count) / 4, ranks());
+      sum.bytes += kTrafficSteps * bytes_of(count);
+    }
+    return sum;
+  }
+
   std::vector<ObservedTraffic> observe_lenet5(const std::string& strategy,
                                               strategies::StrategyOptions options, int accumulate = 1) {
     options.bucket_mb = kBucketMb;
@@ -119,11 +132,29 @@ TEST_P(TrafficTest, a_narrow_wire_halves_the_bytes_and_accumulation_sends_once_f
 }
 
 TEST_P(TrafficTest, sharded_reduce_scatters_gradients_and_gathers_parameters) {
-  const size_t padded = (kParameters + ranks() - 1) / ranks() * ranks();
-  const Traffic expected = per_run(buckets_of(padded, ranks()), 4 * padded);
+  const Traffic expected = in_units({11014, 48120, 2572});
+  using strategies::Shard;
   for (const bool overlap : {true, false}) {
-    for (const ObservedTraffic& rank : observe_lenet5("sharded", {.overlap = overlap})) {
-      EXPECT_EQ(rank.calls, (TrafficByCall{{"reduce_scatter", expected}, {"all_gather", expected}}));
+    for (const Shard shard : {Shard::kOptimizer, Shard::kGradients}) {
+      for (const ObservedTraffic& rank : observe_lenet5("sharded", {.overlap = overlap, .shard = shard})) {
+        EXPECT_EQ(rank.calls, (TrafficByCall{{"reduce_scatter", expected}, {"all_gather", expected}}));
+      }
+    }
+  }
+}
+
+// A step gathers each unit before the forward pass and, unless it stayed, before the backward pass. After the
+// last step all are gathered to be read, of which the first of the next one stay.
+TEST_P(TrafficTest, sharded_parameters_are_gathered_for_both_passes) {
+  const size_t last = bytes_of(2572), middle = bytes_of(48120), all = bytes_of(11014) + middle + last;
+  for (const int ahead : {0, 1}) {
+    const auto observed = observe_lenet5(
+        "sharded", {.shard = strategies::Shard::kParameters, .unit_mb = kBucketMb, .prefetch_units = ahead});
+    const size_t again = ahead == 0 ? middle + last : last;
+    const size_t kept = ahead == 0 ? last : last + middle;
+    for (const ObservedTraffic& rank : observed) {
+      EXPECT_EQ(rank.calls.at("reduce_scatter"), in_units({11014, 48120, 2572}));
+      EXPECT_EQ(rank.calls.at("all_gather").bytes, kTrafficSteps * (all + again) + all - kept) << ahead;
     }
   }
 }

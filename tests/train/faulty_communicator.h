@@ -98,6 +98,11 @@ class FaultyCommunicator final : public comm::ForwardingCommunicator {
       std::function<bool(int reduction)> hits = [](int reduction) { return reduction % 3 == 1; })
       : ForwardingCommunicator(real), fault_(fault), hits_(std::move(hits)) {}
 
+  /// Its fetches are those of this one.
+  std::unique_ptr<comm::Communicator> duplicate() override {
+    return std::make_unique<Duplicate>(real_.duplicate(), *this);
+  }
+
   comm::WorkPtr issue(const comm::Collective& collective) override {
     const auto real = [&] { return real_.issue(collective); };
     switch (collective.kind) {
@@ -118,6 +123,22 @@ class FaultyCommunicator final : public comm::ForwardingCommunicator {
   }
 
  private:
+  class Duplicate final : public comm::ForwardingCommunicator {
+   public:
+    Duplicate(std::unique_ptr<comm::Communicator> real, FaultyCommunicator& faulty)
+        : ForwardingCommunicator(*real), owned_(std::move(real)), faulty_(faulty) {}
+
+    comm::WorkPtr issue(const comm::Collective& collective) override {
+      comm::WorkPtr work = real_.issue(collective);
+      const bool gathers = collective.kind == comm::Collective::Kind::kAllGather;
+      return gathers ? faulty_.fetch(collective.output, std::move(work)) : std::move(work);
+    }
+
+   private:
+    std::unique_ptr<comm::Communicator> owned_;
+    FaultyCommunicator& faulty_;
+  };
+
   /// All of lenet5, or its largest tensor where each goes alone.
   static bool large(const comm::Buffer& buffer) { return buffer.count > 20'000; }
   bool last_rank() const { return rank() == size() - 1; }

@@ -258,17 +258,21 @@ std::vector<Mutant> mutants() {
        "replicated",
        {{"--overlap", "off"}}},
   };
-  for (const char* name : {"replicated", "sharded", "parameter_server", "horovod", "bsp"}) {
+  for (const char* name : {"replicated", "sharded", "zero2", "zero3", "parameter_server", "horovod", "bsp"}) {
     std::vector<strategies::GivenOption> options;
     if (std::string(name) == "horovod") options = {{"--deterministic", "on"}};
+    all.push_back({std::string(name) + "_forgets_the_mean", joint,
+                   optimizer([](auto& own) { own.learning_rate *= 2; }), name, options});
+    all.push_back({std::string(name) + "_with_another_momentum", joint,
+                   optimizer([](auto& own) { own.momentum = 0.88; }), name, options});
+    // Between steps its parameters are shards, which no fault reaches.
+    if (std::string(name) == "zero3") continue;
     all.push_back({std::string(name) + "_drops_an_update", joint,
                    moves([](const AfterStep& at) { return at.step == 1 ? 0 : 1; }), name, options});
     all.push_back({std::string(name) + "_not_a_number", joint, after_each([](const AfterStep& at) {
                      if (at.step == kLast) at.now[3].view({-1})[0] = std::nanf("");
                    }),
                    name, options});
-    all.push_back({std::string(name) + "_forgets_the_mean", joint,
-                   optimizer([](auto& own) { own.learning_rate *= 2; }), name, options});
   }
   const std::string turn = "ranks in turn";
   const std::vector<strategies::GivenOption> diloco{
@@ -352,6 +356,8 @@ TEST_P(NoMutantTest, nothing_is_found_in_the_program_as_it_is) {
       {"ddp", "", {}, "ddp"},
       {"replicated", "", {}, "replicated"},
       {"sharded", "", {}, "sharded"},
+      {"zero2", "", {}, "zero2"},
+      {"zero3", "", {}, "zero3", {{"--unit-mb", "0.05"}}},
       {"parameter_server", "", {}, "parameter_server"},
       {"horovod", "", {}, "horovod", {{"--deterministic", "on"}}},
       {"bsp", "", {}, "bsp"},

@@ -80,7 +80,14 @@ std::vector<VerifyCase> verify_cases() {
       {"local_sgd_every_3", "local_sgd", {{"--sync-every", "3"}}},
       {"diloco", "local_sgd", {{"--sync-every", "2"}, {"--outer-lr", "0.7"}, {"--outer-momentum", "0.9"}}},
       {"outer_step_every_step", "local_sgd", {{"--outer-lr", "0.9"}}},
+      {"zero2", "zero2"},
+      {"zero3", "zero3"},
       {"sharded_after_backward", "sharded", {{"--overlap", "off"}}},
+      {"zero2_after_backward", "zero2", {{"--overlap", "off"}}},
+      {"zero3_in_small_units", "zero3", {{"--unit-mb", "0.05"}, {"--prefetch-units", "2"}}},
+      {"zero3_without_prefetching", "zero3", {{"--unit-mb", "0.01"}, {"--prefetch-units", "0"}}},
+      {"sharded_hierarchical", "sharded", {{"--hierarchical", "on"}}},
+      {"zero3_hierarchical", "zero3", {{"--hierarchical", "on"}, {"--unit-mb", "0.05"}}},
       {"parameter_server_at_rank_0", "parameter_server", {{"--parameter-owners", "rank0"}}},
       {"horovod_small_fusion", "horovod", {{"--deterministic", "on"}, {"--fusion-mb", "0.1"}}},
       {"bsp_ar_avg", "bsp", {{"--exchange", "ar"}, {"--bsp-sync", "avg"}}},
@@ -217,7 +224,8 @@ TEST_P(VerifyFaultTest, one_percent_and_a_wrong_divisor_are_seen_by_the_joint_ba
 TEST_P(VerifyFaultTest, a_bucket_that_is_not_sent_is_seen) {
   const auto found = verify_with(Fault::kNotSent);
   // A reduction to an owner that is left out leaves every rank with the owner's values.
-  const bool owned = GetParam().strategy == "sharded" || GetParam().strategy == "parameter_server";
+  const std::set<std::string> owners{"sharded", "zero2", "zero3", "parameter_server"};
+  const bool owned = owners.contains(GetParam().strategy);
   EXPECT_EQ(wrong(found.at("replicas equal")), !owned);
   EXPECT_TRUE(wrong(found.at("joint batch")));
 }
@@ -226,6 +234,7 @@ INSTANTIATE_TEST_SUITE_P(all, VerifyFaultTest, testing::ValuesIn([] {
                            std::vector<VerifyCase> cases = verify_cases();
                            const std::set<std::string> names{"ddp",        "replicated_bf16",
                                                              "sharded",    "ddp_fp16",
+                                                             "zero2",      "zero3",
                                                              "horovod",    "bsp",
                                                              "bsp_nccl16", "parameter_server_at_rank_0"};
                            std::erase_if(cases, [&](const VerifyCase& one) {

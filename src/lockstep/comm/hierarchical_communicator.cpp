@@ -39,7 +39,7 @@ std::vector<std::string> gather_texts(Communicator& group, const std::string& ow
 }
 
 /// The ranks of each host, ascending, hosts in the order of their first ranks.
-std::vector<std::vector<int>> ranks_by_host(const std::vector<std::string>& hosts) {
+std::vector<std::vector<int>> group_equal(const std::vector<std::string>& hosts) {
   std::vector<std::vector<int>> ranks;
   for (int rank = 0; rank < std::ssize(hosts); ++rank) {
     const auto same = [&](const std::vector<int>& known) {
@@ -210,8 +210,7 @@ class HierarchicalCommunicator final : public ForwardingCommunicator {
 
 /// The communicator of the all-reduces; null if no two ranks share a host. Collective.
 std::shared_ptr<Communicator> make_sums(Communicator& real, const std::string& host) {
-  // A digest, since names may be longer than a text that is gathered.
-  const auto by_host = ranks_by_host(gather_texts(real, to_hexadecimal(key_from(host))));
+  const auto by_host = ranks_by_host(real, host);
   if (std::ssize(by_host) == real.size()) return nullptr;
   std::unique_ptr<HostMemory> memory = share_memory(real, by_host);
   std::vector<int> first_ranks;
@@ -234,6 +233,11 @@ std::unique_ptr<Communicator> HierarchicalCommunicator::duplicate() {
 }
 
 }  // namespace
+
+std::vector<std::vector<int>> ranks_by_host(Communicator& group, const std::string& host) {
+  // A digest, since names may be longer than a text that is gathered.
+  return group_equal(gather_texts(group, to_hexadecimal(key_from(host))));
+}
 
 std::unique_ptr<Communicator> make_hierarchical(Communicator& real, std::string host) {
   auto sums = make_sums(real, host);

@@ -2,11 +2,16 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/listening_address.h"
 
 namespace lockstep::comm {
+
+/// Collective. The ranks of each host, ascending, hosts in the order of their first ranks. `host`: as below.
+std::vector<std::vector<int>> ranks_by_host(Communicator& group,
+                                            const std::string& host = network_identity());
 
 /// Collective. A communicator of the ranks of `real` (owned by the caller, outliving this and everything
 /// made from it) whose all-reduces of host memory go in two stages, in pieces: within each host through

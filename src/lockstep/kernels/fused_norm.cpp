@@ -15,6 +15,7 @@
 
 #include "lockstep/kernels/image_layout.h"
 #include "lockstep/kernels/norm_loops.h"
+#include "lockstep/replica/releasable_memory.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -347,6 +348,7 @@ class FusedNorm : public torch::autograd::Function<FusedNorm> {
   static variable_list forward(AutogradContext* saved, const at::Tensor& x, const at::Tensor& weight,
                                const at::Tensor& bias, const std::optional<at::Tensor>& residual,
                                const NormLayer& layer, const NormSteps& steps, const NormRanks* ranks) {
+    replica::uses(weight, bias);
     at::Tensor statistics;
     const at::Tensor y = at::empty_like(x);
     with_type(x, [&](auto type) {
@@ -378,6 +380,7 @@ class FusedNorm : public torch::autograd::Function<FusedNorm> {
                         .relu = saved->saved_data["relu"].toBool(),
                         .ranks = reinterpret_cast<const NormRanks*>(saved->saved_data["ranks"].toInt())};
     if (!given.dy.defined()) std::swap(given.dy, given.more);
+    replica::uses(given.weight, given.bias);
     Gradients found;
     with_type(given.x, [&](auto type) { found = backward_of<decltype(type)>(given); });
     return {found.x, found.weight, found.bias, found.residual, at::Tensor(), at::Tensor(), at::Tensor()};

@@ -12,6 +12,7 @@
 
 #include "lockstep/cuda_kernels/plugin.h"
 #include "lockstep/kernels/fused_norm.h"
+#include "lockstep/replica/releasable_memory.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -105,6 +106,7 @@ class GpuNorm : public torch::autograd::Function<GpuNorm> {
                                const at::Tensor& bias, const std::optional<at::Tensor>& residual,
                                const NormLayer& layer, const NormSteps& steps,
                                const KernelsPluginV1* kernels) {
+    replica::uses(weight, bias);
     const at::Tensor x = as_nhwc(given);
     const at::Tensor added = as_nhwc(residual.value_or(at::Tensor()));
     const at::Tensor y = like_image(x);
@@ -147,6 +149,7 @@ class GpuNorm : public torch::autograd::Function<GpuNorm> {
     const at::Tensor& weight = variables[1];
     const at::Tensor& mask = variables[2];
     const at::Tensor& statistics = variables[3];
+    replica::uses(weight);
     const auto& kernels = *reinterpret_cast<const KernelsPluginV1*>(saved->saved_data["kernels"].toInt());
     const bool has_residual = saved->saved_data["has_residual"].toBool();
     at::Tensor dy = as_nhwc(gradients[0]);

@@ -9,6 +9,7 @@
 #include "lockstep/kernels/image_layout.h"
 #include "lockstep/kernels/norm_loops.h"
 #include "lockstep/kernels/winograd.h"
+#include "lockstep/replica/releasable_memory.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -64,6 +65,7 @@ class WinogradFunction : public torch::autograd::Function<WinogradFunction> {
   static at::Tensor forward(AutogradContext* saved, const at::Tensor& x, const at::Tensor& weight,
                             const std::optional<at::Tensor>& bias, const ConvShape* conv, bool relu,
                             const GradientPlace* place) {
+    replica::uses(weight, bias.value_or(at::Tensor()));
     const WinogradShape shape = shape_of(*conv, x);
     const at::Tensor y = at::empty(
         {shape.batch, shape.out_channels / x.size(4), shape.out_height(), shape.out_width(), x.size(4)},
@@ -83,6 +85,7 @@ class WinogradFunction : public torch::autograd::Function<WinogradFunction> {
     const at::Tensor& weight = variables[1];
     const auto& conv = *reinterpret_cast<const ConvShape*>(saved->saved_data["conv"].toInt());
     const auto& wanted = *reinterpret_cast<const GradientPlace*>(saved->saved_data["place"].toInt());
+    replica::uses(weight, wanted.tensor);
     const WinogradShape shape = shape_of(conv, x);
     at::Tensor of_bias;
     if (saved->saved_data["bias"].toBool()) of_bias = at::empty({shape.out_channels}, at::kFloat);

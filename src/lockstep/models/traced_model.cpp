@@ -20,6 +20,7 @@
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/max.h>
 #include <ATen/ops/min.h>
+#include <ATen/record_function.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Flags.h>
 #include <torch/csrc/api/include/torch/nativert/ModelRunnerHandle.h>
@@ -98,6 +99,13 @@ at::Tensor grad_ready(const at::Tensor& gradient, int64_t index) {
   return nothing;
 }
 
+at::Tensor announce_uses(const at::Tensor& parameter, const std::vector<at::Tensor>& others) {
+  std::vector<c10::IValue> all(others.begin(), others.end());
+  all.emplace_back(parameter);
+  RECORD_FUNCTION("lockstep::uses", all);
+  return parameter;
+}
+
 /// The operators of python/lockstep/operators.py, which mark places in a traced step.
 void define_operators() {
   // Never freed, and never unreachable, which would be a leak to the address sanitizer.
@@ -105,6 +113,8 @@ void define_operators() {
     auto* library = new torch::Library(torch::Library::DEF, "lockstep", std::nullopt, __FILE__, __LINE__);
     library->def("forward_done(Tensor loss) -> Tensor");
     library->def("grad_ready(Tensor gradient, int index) -> Tensor");
+    library->def("uses(Tensor parameter, Tensor[] others) -> Tensor");
+    library->impl("uses", c10::DispatchKey::CompositeExplicitAutograd, &announce_uses);
     library->impl("forward_done", c10::DispatchKey::CompositeExplicitAutograd, &forward_done);
     library->impl("grad_ready", c10::DispatchKey::CompositeExplicitAutograd, &grad_ready);
     return library;

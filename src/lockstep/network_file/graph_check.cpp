@@ -130,6 +130,8 @@ class Checker {
     if (target == "torch.ops.lockstep.grad_ready.default") {
       check_gradient(tensor_name(arguments.at(0).at("arg")),
                      static_cast<uint64_t>(whole_number(arguments.at(1).at("arg").at("as_int"))));
+    } else if (target == "torch.ops.lockstep.uses.default") {
+      file_.announces_uses = true;
     } else if (target != "torch.ops.lockstep.forward_done.default") {
       check_operation(target);
       // LibTorch 2.11 runs a tensor times a number into memory that is too small if the tensor is a view with

@@ -80,6 +80,8 @@ struct NetworkFile {
   bool channels_last = false;
   /// Whether a step draws random numbers: dropout.
   bool draws_random_numbers = false;
+  /// Whether steps tell which parameters they are about to use; for networks with graphs only.
+  bool announces_uses = false;
   std::vector<Tensor> parameters;
   std::vector<Tensor> buffers;
   std::vector<Sample> inputs;

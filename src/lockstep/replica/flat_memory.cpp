@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
 #include "lockstep/base/error.h"
@@ -39,11 +41,12 @@ at::Tensor view_of(const at::Tensor& flat, const at::Tensor& like, int64_t begin
 }  // namespace
 
 FlatMemory::FlatMemory(Parameters& parameters, std::vector<size_t> order, int64_t multiple_of,
-                       GradientMemory gradient_memory)
+                       GradientMemory gradient_memory, Units units)
     : parameters_(parameters),
       order_(std::move(order)),
       multiple_of_(multiple_of),
-      gradient_memory_(std::move(gradient_memory)) {
+      gradient_memory_(std::move(gradient_memory)),
+      division_(std::move(units)) {
   check_order(order_, parameters.trainable().size());
   for (const NamedTensor& parameter : parameters.trainable()) {
     // A view with the parameter's strides covers a range without gaps only if the parameter is dense.
@@ -64,10 +67,44 @@ FlatMemory::~FlatMemory() {
   for (const NamedTensor& parameter : parameters_.trainable()) parameter.value.mutable_grad().reset();
 }
 
-at::Tensor FlatMemory::new_gradients(int64_t count, const at::TensorOptions& options) {
-  at::Tensor foreign = gradient_memory_ ? gradient_memory_(count) : at::Tensor();
-  foreign_ = foreign.defined();
-  return foreign_ ? foreign.zero_() : at::zeros({count}, options);
+int64_t FlatMemory::foreign_bytes() const {
+  int64_t bytes = 0;
+  for (const Unit& unit : units_) bytes += static_cast<int64_t>(unit.gradients.nbytes());
+  return foreign_ ? bytes : 0;
+}
+
+void FlatMemory::add_unit(Range range, const at::TensorOptions& options) {
+  // Gaps and padding take part in collectives, so they must hold numbers.
+  Unit unit{.range = range, .values = at::zeros({range.count()}, options)};
+  if (division_.with_gradients) {
+    unit.gradients = gradient_memory_ ? gradient_memory_(range.count()) : at::Tensor();
+    foreign_ = unit.gradients.defined();
+    unit.gradients = foreign_ ? unit.gradients.zero_() : at::zeros({range.count()}, options);
+  } else {
+    unit.gradients = at::empty({range.count()}, options);
+  }
+  const size_t index = units_.size();
+  if (!division_.sizes.empty()) {
+    const auto with_index = [index](const std::function<void(size_t, uint64_t)>& call) {
+      if (!call) return ReleasableMemory::OnUse();
+      return ReleasableMemory::OnUse([&call, index](uint64_t operation) { call(index, operation); });
+    };
+    unit.memory_of_values =
+        std::make_unique<ReleasableMemory>(unit.values, with_index(division_.on_use_of_values), &spare_);
+    if (!foreign_) {
+      unit.memory_of_gradients = std::make_unique<ReleasableMemory>(
+          unit.gradients, with_index(division_.on_use_of_gradients), &spare_);
+    }
+  }
+  if (!division_.with_gradients) unit.memory_of_gradients->release();
+  units_.push_back(std::move(unit));
+}
+
+at::Tensor FlatMemory::part_of(at::Tensor Unit::*memory, Range range) const {
+  const auto after =
+      std::ranges::upper_bound(units_, range.begin, {}, [](const Unit& unit) { return unit.range.begin; });
+  const Unit& unit = *(after - 1);
+  return (unit.*memory).slice(0, range.begin - unit.range.begin, range.end - unit.range.begin);
 }
 
 void FlatMemory::reorder(std::vector<size_t> order) {
@@ -84,42 +121,51 @@ void FlatMemory::lay_out() {
   const std::vector<NamedTensor>& trainable = parameters_.trainable();
   const std::vector<Range> ranges_before = ranges_;
   const at::Tensor momenta_before = momenta_;
-  const int64_t count = rounded_up(count_, multiple_of_);
   const at::Device device = trainable.empty() ? at::Device(at::kCPU) : trainable.front().value.device();
   const at::TensorOptions options = at::TensorOptions().dtype(at::kFloat).device(device);
-  // Gaps and padding take part in collectives, so they must hold numbers.
-  values_ = at::zeros({count}, options);
+  const bool divided = !division_.sizes.empty();
   // The old views are copied below, so the old buffers must live until then.
-  const at::Tensor gradients = new_gradients(count, options);
-  momenta_ = at::zeros({count}, options);
+  const std::vector<Unit> units_before = std::exchange(units_, {});
+  if (!divided) momenta_ = at::zeros({rounded_up(count_, multiple_of_)}, options);
   ranges_.assign(trainable.size(), {});
   gradient_views_.resize(trainable.size());
   int64_t begin = 0;
-  for (const size_t index : order_) {
-    at::Tensor parameter = trainable[index].value;
-    const Range range{begin, begin + rounded_up(parameter.numel(), alignment_)};
-    const at::Tensor value = view_of(values_, parameter, begin);
-    value.copy_(parameter);
-    const at::Tensor gradient = view_of(gradients, parameter, begin);
-    if (parameter.grad().defined()) gradient.copy_(parameter.grad());
-    if (momenta_before.defined()) {
-      const Range before = ranges_before[index];
-      momenta(range).copy_(momenta_before.slice(0, before.begin, before.end));
+  size_t next = 0;
+  for (const size_t size : divided ? division_.sizes : std::vector<size_t>{order_.size()}) {
+    const size_t first = next;
+    const int64_t unit_begin = begin;
+    for (; next < first + size; ++next) {
+      const int64_t count = rounded_up(trainable[order_[next]].value.numel(), alignment_);
+      ranges_[order_[next]] = {begin, begin + count};
+      begin += count;
     }
-    // The network's blocks share the parameter and compute with the new memory from here on.
-    parameter.set_data(value);
-    parameter.mutable_grad() = gradient;
-    gradient_views_[index] = gradient;
-    ranges_[index] = range;
-    begin = range.end;
+    begin = unit_begin + rounded_up(begin - unit_begin, multiple_of_);
+    add_unit({unit_begin, begin}, options);
+    const Unit& unit = units_.back();
+    for (size_t i = first; i < next; ++i) {
+      const size_t index = order_[i];
+      at::Tensor parameter = trainable[index].value;
+      const Range range = ranges_[index];
+      const at::Tensor value = view_of(unit.values, parameter, range.begin - unit_begin);
+      value.copy_(parameter);
+      const at::Tensor gradient = view_of(unit.gradients, parameter, range.begin - unit_begin);
+      if (parameter.grad().defined() && division_.with_gradients) gradient.copy_(parameter.grad());
+      if (momenta_before.defined()) {
+        const Range before = ranges_before[index];
+        momenta(range).copy_(momenta_before.slice(0, before.begin, before.end));
+      }
+      // The network's blocks share the parameter and compute with the new memory from here on.
+      parameter.set_data(value);
+      parameter.mutable_grad() = gradient;
+      gradient_views_[index] = gradient;
+    }
   }
-  gradients_ = gradients;
 }
 
 void FlatMemory::keep_momenta_of(std::vector<Range> ranges) {
   int64_t count = 0;
   for (const Range& range : ranges) count += range.count();
-  momenta_ = at::zeros({count}, values_.options());
+  momenta_ = at::zeros({count}, units_.front().values.options());
   momentum_ranges_ = std::move(ranges);
   // An empty list would mean that all momenta are kept.
   if (momentum_ranges_.empty()) momentum_ranges_.push_back({});

@@ -65,9 +65,11 @@ std::vector<Bucket> plan_buckets(const replica::FlatMemory& memory, int64_t cap_
     return std::max<int64_t>(1, bytes / kBytesPerElement / rules.multiple_of) * rules.multiple_of;
   };
   const int64_t cap = elements(cap_bytes);
-  const int64_t last = std::min(cap, elements(kLastBucketBytes));
+  const int64_t last = rules.small_last ? std::min(cap, elements(kLastBucketBytes)) : cap;
   // If everything fits in the last, small bucket, a second one would be useless.
-  const int64_t last_begin = whole.count() <= last ? whole.begin : whole.end - last;
+  const int64_t last_begin = whole.count() <= last ? whole.begin
+                             : rules.small_last    ? whole.end - last
+                                                   : whole.begin + (whole.count() - 1) / cap * cap;
   for (int64_t begin = whole.begin; begin < last_begin; begin += cap) {
     buckets.push_back({{begin, std::min(begin + cap, last_begin)}, {}});
   }

@@ -84,6 +84,8 @@ struct BucketRules {
   std::optional<replica::Range> within;
   /// The size of every bucket is a multiple of this many elements. The range's size must be one as well.
   int64_t multiple_of = 1;
+  /// Whether the last bucket is small; otherwise it is the rest.
+  bool small_last = true;
 };
 
 /// Divides flat memory into buckets of at most `cap_bytes`, from the front, because the first gradients are

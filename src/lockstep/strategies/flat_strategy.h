@@ -51,11 +51,13 @@ class FlatStrategy : public Strategy {
   int64_t foreign_bytes() const override { return memory_.foreign_bytes(); }
 
  protected:
-  FlatStrategy(const StrategyContext& context, std::vector<size_t> order, int64_t multiple_of = 1)
+  FlatStrategy(const StrategyContext& context, std::vector<size_t> order, int64_t multiple_of = 1,
+               replica::Units units = {})
       : optimizer_(context.optimizer),
         group_(*context.communicator),
         activities_(context.activities),
-        memory_(context.parameters, std::move(order), multiple_of, memory_of(group_, context)) {}
+        memory_(context.parameters, std::move(order), multiple_of, memory_of(group_, context),
+                std::move(units)) {}
 
   /// The range of all parameters, without the padding.
   replica::Range everything() const { return {0, memory_.count()}; }
@@ -94,8 +96,9 @@ class BucketStrategy : public FlatStrategy {
   void apply() override {}
 
  protected:
-  BucketStrategy(const StrategyContext& context, std::vector<size_t> order, int64_t multiple_of = 1)
-      : FlatStrategy(context, std::move(order), multiple_of),
+  BucketStrategy(const StrategyContext& context, std::vector<size_t> order, int64_t multiple_of = 1,
+                 replica::Units units = {})
+      : FlatStrategy(context, std::move(order), multiple_of, std::move(units)),
         filler_(context.parameters, memory_, divides_when_applied(context) ? 1.0 : 1.0 / group_.size(),
                 context.options.overlap,
                 [this](size_t bucket) { works_.push_back(send(filler_.buckets()[bucket])); }) {

@@ -47,6 +47,15 @@ Traits mean_of_what_is_ready(const StrategyOptions& options) {
   return traits;
 }
 
+Traits mean_of_gradients_in_shards(const StrategyOptions& options) {
+  Traits traits = mean_of_gradients(options);
+  traits.has_buckets = options.shard != Shard::kParameters;
+  if (options.shard != Shard::kOptimizer) {
+    traits.not_recordable = "memory of gradients and parameters is released and taken again in every step";
+  }
+  return traits;
+}
+
 Traits gradients_at_owner(const StrategyOptions& options) {
   Traits traits;
   traits.combines = "gradients, mean over all ranks, at the variable's owner";
@@ -127,9 +136,11 @@ const Registry<StrategyInfo>& registry() {
         {"flat memory; buckets all-reduced during backward, the optimizer applied to each when it arrives",
          &in_buckets<mean_of_gradients>, &create_replicated}},
        {"sharded",
-        {"ZeRO-1: buckets reduce-scattered during backward; every rank updates its share with its share of "
-         "the momenta; parameters all-gathered",
-         &in_buckets<mean_of_gradients>, &create_sharded}},
+        {"ZeRO: buckets reduce-scattered during backward; every rank updates its share with its share of the "
+         "momenta; parameters all-gathered. --shard gradients (zero2) and parameters (zero3, fsdp) divide "
+         "these "
+         "too",
+         &mean_of_gradients_in_shards, &create_sharded}},
        {"parameter_server",
         {"one copy of the variables, owned by the ranks: gradients reduced to the owner, which updates once; "
          "parameters fetched before the next forward",

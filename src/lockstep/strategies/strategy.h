@@ -10,6 +10,7 @@
 #include "lockstep/base/registry.h"
 #include "lockstep/comm/communicator.h"
 #include "lockstep/replica/accelerator.h"
+#include "lockstep/replica/memory_use.h"
 #include "lockstep/replica/parameters.h"
 #include "lockstep/replica/sgd.h"
 #include "lockstep/replica/state.h"
@@ -135,6 +136,9 @@ class Strategy {
   /// Size of other buffers that this rank keeps for communication.
   virtual int64_t buffer_bytes() const { return 0; }
 
+  /// Shards that this rank keeps in place of whole parameters or gradients; absent without any.
+  virtual std::optional<replica::ShardUse> shard_use() const { return std::nullopt; }
+
   /// Size of the gradients that are in a communicator's own memory, which LibTorch does not count.
   virtual int64_t foreign_bytes() const { return 0; }
 
@@ -157,6 +161,8 @@ struct StrategyContext {
   /// A communicator of the same ranks in the same order for messages from host memory. Null: `communicator`
   /// is used for them. Required with nccl, which accepts GPU memory only.
   comm::Communicator* control = nullptr;
+  /// Whether the network rounds matrices to bf16 before it computes with them.
+  bool narrows_matrices = false;
 
   comm::Communicator& host_communicator() const { return control == nullptr ? *communicator : *control; }
 };

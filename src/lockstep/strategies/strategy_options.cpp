@@ -21,6 +21,9 @@ using Choices = std::vector<std::pair<std::string, Choice>>;
 const Choices<bool> kOnOff{{"on", true}, {"off", false}};
 const Choices<Wire> kWires{{"fp32", Wire::kFp32}, {"fp16", Wire::kFp16}, {"bf16", Wire::kBf16}};
 const Choices<int> kInFlight{{"1", 1}, {"2", 2}, {"3", 3}, {"4", 4}};
+const Choices<Shard> kShards{
+    {"optimizer", Shard::kOptimizer}, {"gradients", Shard::kGradients}, {"parameters", Shard::kParameters}};
+const Choices<int> kPrefetchUnits{{"0", 0}, {"1", 1}, {"2", 2}, {"3", 3}, {"4", 4}};
 const Choices<ParameterOwners> kOwners{{"sharded", ParameterOwners::kSharded},
                                        {"rank0", ParameterOwners::kRank0}};
 const Choices<Consistency> kConsistencies{{"sync", Consistency::kSync}, {"async", Consistency::kAsync}};
@@ -131,6 +134,21 @@ const OptionInfo& option_of(const std::string& flag) {
 
 }  // namespace
 
+const std::vector<Alias>& aliases() {
+  static const std::vector<Alias> all{{"zero1", "sharded", {"--shard", "optimizer"}},
+                                      {"zero2", "sharded", {"--shard", "gradients"}},
+                                      {"zero3", "sharded", {"--shard", "parameters"}},
+                                      {"fsdp", "sharded", {"--shard", "parameters"}}};
+  return all;
+}
+
+Resolved resolve(const std::string& name, std::vector<GivenOption> given) {
+  const auto alias = std::ranges::find(aliases(), name, &Alias::name);
+  if (alias == aliases().end()) return {name, std::move(given)};
+  given.push_back(alias->option);
+  return {alias->strategy, std::move(given)};
+}
+
 const std::vector<OptionInfo>& option_infos() {
   using Options = StrategyOptions;
   static const std::vector<OptionInfo> all{
@@ -148,14 +166,33 @@ const std::vector<OptionInfo>& option_infos() {
            .description = "take batch norm's statistics over the batches of all ranks, forward and backward",
            .strategies = {"ddp", "replicated", "sharded", "parameter_server", "bsp", "horovod"},
            .is_switch = true}),
+      choice<&Options::shard, kShards>(
+          {.flag = "--shard",
+           .description =
+               "what ranks divide among them: optimizer (zero1), gradients too (zero2), parameters "
+               "too (zero3, fsdp)",
+           .strategies = {"sharded"},
+           .only_places = true}),
+      number<&Options::unit_mb, kBucketSizes>(
+          {.flag = "--unit-mb",
+           .description = "size in MiB up to which blocks of parameters are gathered together, with --shard "
+                          "parameters",
+           .strategies = {"sharded"},
+           .only_places = true}),
+      choice<&Options::prefetch_units, kPrefetchUnits>(
+          {.flag = "--prefetch-units",
+           .description = "units of parameters gathered ahead, with --shard parameters",
+           .strategies = {"sharded"},
+           .only_places = true}),
       choice<&Options::in_flight, kInFlight>(
           {.flag = "--in-flight",
            .description = "number of all-reduces at the same time, each on a communicator of its own",
            .strategies = {"replicated"}}),
       choice<&Options::hierarchical, kOnOff>(
           {.flag = "--hierarchical",
-           .description = "sum in the memory of each host first, and over the network by one rank per host",
-           .strategies = {"ddp", "replicated", "bsp", "horovod"},
+           .description = "sum in the memory of each host first, and over the network by one rank per host; "
+                          "sharded: shards within a host, replicas across hosts",
+           .strategies = {"ddp", "replicated", "sharded", "bsp", "horovod"},
            .is_switch = true}),
       choice<&Options::parameter_owners, kOwners>(
           {.flag = "--parameter-owners",
@@ -232,7 +269,9 @@ void check_options(const std::vector<GivenOption>& given, const std::vector<std:
   for (const auto& [flag, value] : given) {
     const OptionInfo& option = option_of(flag);
     option.set(options, value);
-    const auto has_it = [&, text = value](const std::string& name) { return has_value(name, option, text); };
+    const auto has_it = [&, text = value](const std::string& name) {
+      return has_value(resolve(name, {}).strategy, option, text);
+    };
     if (std::ranges::any_of(strategies, has_it)) continue;
     if (value.starts_with(kPowerSgd)) {
       throw ConfigError(
@@ -243,6 +282,18 @@ void check_options(const std::vector<GivenOption>& given, const std::vector<std:
                       fmt::format("It is an option of {}.", fmt::join(option.strategies, ", ")));
   }
   check_together(options);
+  for (const char* flag : {"--unit-mb", "--prefetch-units"}) {
+    const bool is_given = std::ranges::any_of(given, [&](const GivenOption& one) {
+      return one.flag == flag && one.value != option_of(flag).default_value;
+    });
+    const auto has_units = [&](const std::string& name) {
+      const Resolved resolved = resolve(name, given);
+      return options_of(resolved.strategy, resolved.given).shard == Shard::kParameters;
+    };
+    if (!is_given || std::ranges::any_of(strategies, has_units)) continue;
+    throw ConfigError(fmt::format("{} has no effect without --shard parameters", flag),
+                      "Add it, or use --bucket-mb, by which other stages divide their gradients.");
+  }
 }
 
 StrategyOptions options_of(const std::string& strategy, const std::vector<GivenOption>& given) {

@@ -10,6 +10,8 @@
 
 namespace lockstep::strategies {
 
+/// What sharded divides among the ranks: momenta, gradients too, or everything (ZeRO's stages 1 to 3).
+enum class Shard { kOptimizer, kGradients, kParameters };
 enum class ParameterOwners { kSharded, kRank0 };
 enum class Consistency { kSync, kAsync };
 enum class ParameterDevice { kGpu, kCpu };
@@ -35,6 +37,15 @@ struct StrategyOptions {
   int powersgd_start = 0;
   /// Whether batch norm takes its statistics over the batches of all ranks.
   bool sync_batch_norm = false;
+  Shard shard = Shard::kOptimizer;
+  /// With Shard::kParameters, in place of bucket_mb: the size up to which blocks are gathered together.
+  double unit_mb = 25;
+  int64_t unit_bytes() const {
+    return static_cast<int64_t>((shard == Shard::kParameters ? unit_mb : bucket_mb) *
+                                static_cast<double>(kMiB));
+  }
+  /// Units that are gathered ahead of the one in use.
+  int prefetch_units = 1;
   /// Number of all-reduces of replicated at the same time.
   int in_flight = 2;
   /// Whether ranks sum in the memory of their host, and one rank of each host over the network.
@@ -68,6 +79,8 @@ struct OptionInfo {
   std::vector<std::string> strategies;
   /// Whether the flag takes no value; giving it means "on".
   bool is_switch = false;
+  /// Whether it changes where states are kept, not what is computed.
+  bool only_places = false;
   /// The values that it takes; empty: `numbers`.
   std::vector<std::string> values = {};
   std::optional<NumberRange> numbers = {};
@@ -82,6 +95,29 @@ struct OptionInfo {
   bool concerns(const std::string& strategy) const;
 };
 
+/// A flag and its value on the command line.
+struct GivenOption {
+  std::string flag;
+  std::string value;
+};
+
+/// The strategy behind a name that others know it by, and the option that the name stands for.
+struct Alias {
+  std::string name;
+  std::string strategy;
+  GivenOption option;
+};
+/// zero1, zero2, zero3, fsdp.
+const std::vector<Alias>& aliases();
+
+/// A strategy and its options.
+struct Resolved {
+  std::string strategy;
+  std::vector<GivenOption> given;
+};
+/// The strategy of this name with the given options and, last, that of an alias.
+Resolved resolve(const std::string& name, std::vector<GivenOption> given);
+
 /// All options except bucket_mb, which is an axis of a sweep.
 const std::vector<OptionInfo>& option_infos();
 
@@ -91,12 +127,6 @@ bool sends_fp16(Exchange exchange);
 /// The number format in which a strategy sends, including the effect of --exchange; fp32 for strategies
 /// without --wire.
 Wire wire_of(const std::string& strategy, const StrategyOptions& options);
-
-/// A flag and its value on the command line.
-struct GivenOption {
-  std::string flag;
-  std::string value;
-};
 
 /// All options except bucket_mb as flags and values, defaults included, so that ranks can compare them.
 std::vector<GivenOption> spelled_out(const StrategyOptions& options);

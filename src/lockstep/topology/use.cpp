@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -98,6 +99,12 @@ RankUse use_so_far() {
 }
 
 }  // namespace
+
+int64_t resident_memory_bytes() {
+  ::malloc_trim(0);
+  const auto resident = value_of(read_text("/proc/self/status").value_or(""), "VmRSS", ':');
+  return resident ? leading_number<int64_t>(*resident).value_or(0) * 1024 : 0;
+}
 
 void reset_peak_memory() {
   // 5 resets the peak resident size (proc(5)). A system without it keeps the peak of the whole process.

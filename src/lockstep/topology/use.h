@@ -6,6 +6,9 @@
 
 namespace lockstep::topology {
 
+/// Resident memory of this process, after what its allocator kept free went back to the system; 0: not known.
+int64_t resident_memory_bytes();
+
 /// Restarts the peak of this process's resident memory.
 void reset_peak_memory();
 

@@ -10,6 +10,7 @@
 #include "lockstep/kernels/onednn/engine.h"
 #include "lockstep/kernels/onednn/fused_layers.h"
 #include "lockstep/kernels/winograd.h"
+#include "lockstep/replica/releasable_memory.h"
 
 namespace lockstep::kernels::onednn {
 
@@ -256,6 +257,7 @@ class ConvFunction : public torch::autograd::Function<ConvFunction> {
   static at::Tensor forward(AutogradContext* saved, const at::Tensor& x, const at::Tensor& weight,
                             const std::optional<at::Tensor>& bias, const ConvPlan* plan,
                             const GradientPlace* place) {
+    replica::uses(weight, bias.value_or(at::Tensor()));
     const at::Tensor y = at::empty(plan->output_sizes, x.options());
     const Read in(plan->forward_x, x);
     const Read weights(plan->forward_weight, weight);
@@ -278,6 +280,7 @@ class ConvFunction : public torch::autograd::Function<ConvFunction> {
     const auto& wanted = *reinterpret_cast<const GradientPlace*>(saved->saved_data["place"].toInt());
     const at::Tensor& x = variables[0];
     const at::Tensor& weight = variables[1];
+    replica::uses(weight, wanted.tensor);
     at::Tensor gradient = gradients[0].contiguous();
     if (plan.relu) gradient = through_relu(plan, gradient, variables[2]);
     at::Tensor of_x;

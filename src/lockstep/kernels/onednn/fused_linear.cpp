@@ -5,6 +5,7 @@
 
 #include "lockstep/kernels/onednn/engine.h"
 #include "lockstep/kernels/onednn/fused_layers.h"
+#include "lockstep/replica/releasable_memory.h"
 
 namespace lockstep::kernels::onednn {
 
@@ -72,6 +73,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
  public:
   static at::Tensor forward(AutogradContext* saved, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& bias, const LinearPlan* plan, const GradientPlace* place) {
+    replica::uses(weight, bias);
     // Narrowed once for both passes.
     const at::Tensor weights = weight.to(x.scalar_type());
     const at::Tensor y =
@@ -88,6 +90,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     const at::Tensor& weight = variables[1];
     const auto& plan = *reinterpret_cast<const LinearPlan*>(saved->saved_data["plan"].toInt());
     const auto& wanted = *reinterpret_cast<const GradientPlace*>(saved->saved_data["place"].toInt());
+    replica::uses(weight, wanted.tensor);
     const at::Tensor gradient = gradients[0].contiguous();
     const memory behind = memory_of(plan.y, gradient);
     at::Tensor of_x;

@@ -459,6 +459,7 @@ void JobModel::add_communication(JobStep& step, const Scenario& scenario, const 
     return;
   }
   const double measured_s = profile_.computing_s();
+  double gathers_s = 0, last_gather_s = 0;
   for (const GradientBucket& bucket : buckets_of(scenario, shape)) {
     const Algorithm algorithm = library_algorithm(table_.backend(), bucket.kind, ranks, bucket.bytes);
     const double rounds = shares_cores ? shape_of(bucket.kind, algorithm, ranks).rounds : 0;
@@ -470,9 +471,19 @@ void JobModel::add_communication(JobStep& step, const Scenario& scenario, const 
     const double values_s = cost_s(*shape.values, bucket.bytes / wire);
     if (shape.fetches_before_forward) {
       step.fetch_s += values_s;
+    } else if (shape.gathers_for_passes) {
+      // What is computed with last is still there when the backward pass begins with it.
+      if (step.queue.size() > 1) step.queue.back().cost_s += values_s;
+      gathers_s += values_s;
+      last_gather_s = values_s;
     } else {
       step.gather_s.push_back(values_s);
     }
+  }
+  // The forward pass begins with the unit that is ready last, and hides the gathers of the others.
+  if (shape.gathers_for_passes && measured_s > 0) {
+    const double forward_s = step.computing_s * profile_.forward_s / measured_s;
+    step.fetch_s += std::max(last_gather_s, gathers_s - forward_s / (1 + step.loss.compute));
   }
   if (!step.updates_on_arrival && !step.gather_s.empty())
     step.gather_s = {std::accumulate(step.gather_s.begin(), step.gather_s.end(), 0.0)};

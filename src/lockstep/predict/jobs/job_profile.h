@@ -18,6 +18,8 @@ struct StrategyShape {
   /// Of parameters, after the update of each bucket, or all of them before forward.
   std::optional<CollectiveKind> values = {};
   bool fetches_before_forward = false;
+  /// Of parameters while the forward pass goes on, and again in the backward pass, in turn with gradients.
+  bool gathers_for_passes = false;
   /// Gradients are sent during backward.
   bool overlaps = true;
   /// Each bucket is updated when it arrives, while later ones travel.
@@ -41,7 +43,8 @@ struct StrategyShape {
 };
 
 /// Shape of a strategy with options as on a command line ("--overlap off"), of which it ignores those of
-/// others; empty for a name that lockstep lacks, as a recorded training may have.
+/// others; zero1, zero2, zero3 and fsdp are names of sharded with --shard. Empty for a name that lockstep
+/// lacks, as a recorded training may have.
 std::optional<StrategyShape> strategy_shape(const std::string& strategy, const std::string& options);
 
 /// Bytes of a gradient on a strategy's wire relative to fp32, by those of the options `--wire` and

@@ -72,11 +72,15 @@ std::optional<StrategyShape> strategy_shape(const std::string& strategy, const s
     shape.gradients = kAllReduce;
     // Nothing overlaps where the host factors gradients.
     if (has(options, "--wire powersgd")) shape.overlaps = shape.updates_on_arrival = false;
-  } else if (strategy == "sharded") {
+  } else if (strategy == "sharded" || strategy == "zero1" || strategy == "zero2" || strategy == "zero3" ||
+             strategy == "fsdp") {
+    const bool as_said = strategy == "sharded" && has(options, "--shard parameters");
     shape.has_wire = false;
     shape.gradients = kReduceScatter;
     shape.values = kAllGather;
     shape.divides_update = true;
+    shape.gathers_for_passes = as_said || strategy == "zero3" || strategy == "fsdp";
+    shape.has_buckets = !shape.gathers_for_passes;
   } else if (strategy == "parameter_server") {
     shape.has_wire = false;
     shape.gradients = kReduce;

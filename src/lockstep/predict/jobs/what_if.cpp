@@ -21,7 +21,8 @@ constexpr NumberRange kLowRanks{.least = 1, .most = 32};
   throw ConfigError(
       fmt::format("--what-if does not know '{}'", change),
       "It takes bandwidth=2x, bandwidth=25gbit, latency=0, latency=0.5x, bucket=10, strategy=sharded, "
-      "sync-every=16, wire=bf16, wire=powersgd:4, no-straggler, batch=64, compute=2x and ranks=8.");
+      "shard=parameters, sync-every=16, wire=bf16, wire=powersgd:4, no-straggler, batch=64, compute=2x and "
+      "ranks=8.");
 }
 
 /// 2 of "2x".
@@ -98,6 +99,8 @@ Scenario changed(const JobModel& model, Scenario scenario, const std::string& ch
     scenario.bucket_mb = *number;
   } else if (key == "strategy" && !value.empty()) {
     scenario.strategy = value;
+  } else if (key == "shard" && (value == "optimizer" || value == "gradients" || value == "parameters")) {
+    scenario.strategy = value == "optimizer" ? "zero1" : value == "gradients" ? "zero2" : "zero3";
   } else if (key == "wire" && (value == "bf16" || value == "fp16" || value == "fp32")) {
     scenario.wire = (value == "fp32" ? 1 : 0.5) / profile.wire;
   } else if (key == "wire" && value.starts_with("powersgd:") && parse_number(value.substr(9), kLowRanks)) {

@@ -85,6 +85,7 @@ void add_launch(Run& run, Run launch) {
   if (launch.resources) run.resources = std::move(launch.resources);
   if (!launch.gpu_use.empty()) run.gpu_use = std::move(launch.gpu_use);
   if (launch.memory) run.memory = std::move(launch.memory);
+  if (launch.predicted_memory) run.predicted_memory = std::move(launch.predicted_memory);
   if (launch.tuning) run.tuning = std::move(launch.tuning);
   if (launch.replica_checks) {
     if (run.replica_checks) launch.replica_checks->checks += run.replica_checks->checks;

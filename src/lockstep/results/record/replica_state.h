@@ -38,16 +38,23 @@ struct ByteRange {
   }
 };
 
-/// Memory that a replica keeps from step to step, on the ranks that keep the least and the most.
+/// Memory of a replica, on the ranks that have the least and the most.
 struct ReplicaMemory {
   ByteRange parameters;
   ByteRange gradients;
   ByteRange momenta;
   /// Copies made for the exchange with other ranks.
   ByteRange buffers;
+  /// Of those: what is kept from step to step.
   ByteRange total;
+  /// The most at a time in a step: whole units of parameters and gradients where ranks keep shards; and all
+  /// else, activations above all. 0: not known.
+  ByteRange gathered;
+  ByteRange activations;
+  /// The sum.
+  ByteRange peak;
 
-  LOCKSTEP_DESCRIBE(kOptional, parameters, gradients, momenta, buffers, total)
+  LOCKSTEP_DESCRIBE(kOptional, parameters, gradients, momenta, buffers, total, gathered, activations, peak)
 };
 
 /// A cap of a bucket that was tried.

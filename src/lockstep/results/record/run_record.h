@@ -200,6 +200,8 @@ struct Run : Setup, measure::Ending {
   /// From `--verify-every`.
   std::optional<ReplicaChecks> replica_checks;
   std::optional<ReplicaMemory> memory;
+  /// The same as it was estimated before the run, of any rank.
+  std::optional<ReplicaMemory> predicted_memory;
   /// From `--tune`.
   std::optional<BucketTuning> tuning;
   /// Of a training that lockstep did not run itself.
@@ -240,8 +242,8 @@ struct Run : Setup, measure::Ending {
     fields.derived("efficiency_interval", self.efficiency_interval());
     LOCKSTEP_FIELDS(kOptional, baseline, again)
     fields("doubt", self.doubt, kNullable);
-    LOCKSTEP_FIELDS(kOptional, factors, breakdown, resources, gpu_use, memory, tuning, replica_checks,
-                    own_measures, input_queues, recorded);
+    LOCKSTEP_FIELDS(kOptional, factors, breakdown, resources, gpu_use, memory, predicted_memory, tuning,
+                    replica_checks, own_measures, input_queues, recorded);
     fields.group("loss", [&](auto& loss) {
       loss("first", self.loss_first, {.missing_is_nan = true});
       loss("last", self.loss_last, {.missing_is_nan = true});
@@ -292,6 +294,9 @@ struct RunRecord {
   std::string allocator;
   std::vector<Warning> warnings;
   std::vector<Run> runs;
+  /// `--memory-limit`, and the rows that it left out, in words; 0: none was given.
+  int64_t memory_limit_bytes = 0;
+  std::vector<std::string> over_memory_limit;
   /// Why the run ended before all was measured; empty for a complete run.
   std::string incomplete;
 
@@ -326,7 +331,8 @@ struct RunRecord {
     fields("kernels", self.kernels);
     fields("kernel_detail", self.kernel_detail, kNullable);
     fields("kernel_trials", self.kernel_trials);
-    LOCKSTEP_FIELDS(kOptional, strategies, bucket_sizes_mb);
+    fields("memory_limit_bytes", self.memory_limit_bytes, kNullable);
+    LOCKSTEP_FIELDS(kOptional, over_memory_limit, strategies, bucket_sizes_mb);
     fields.group("baseline", [&](auto& baseline) {
       baseline("strategy", self.baseline_strategy);
       baseline("ranks", self.baseline_ranks, kNullable);

@@ -196,11 +196,16 @@ struct MemoryPart {
   ByteRange ReplicaMemory::*range;
 };
 
-constexpr std::array<MemoryPart, 5> kMemoryParts{{{"parameters", &ReplicaMemory::parameters},
+constexpr std::array<MemoryPart, 8> kMemoryParts{{{"parameters", &ReplicaMemory::parameters},
                                                   {"gradients", &ReplicaMemory::gradients},
                                                   {"momenta", &ReplicaMemory::momenta},
                                                   {"send buffers", &ReplicaMemory::buffers},
-                                                  {"together", &ReplicaMemory::total}}};
+                                                  {"together", &ReplicaMemory::total},
+                                                  {"gathered", &ReplicaMemory::gathered},
+                                                  {"activations", &ReplicaMemory::activations},
+                                                  {"peak", &ReplicaMemory::peak}}};
+/// Files from before they were measured lack the last ones.
+constexpr size_t kAlwaysMeasured = 5;
 
 /// "97.5 MiB", or "48.8 MiB to 97.5 MiB" where ranks differ.
 std::string range_text(const ByteRange& range) {
@@ -215,16 +220,27 @@ std::string page_faults_text(const Run& run) {
   return fmt::format("{}", std::ranges::max(run.resources->page_faults));
 }
 
-/// A column for each part of a replica's memory, and one for page faults.
+/// A column for each part of a replica's memory, and one for page faults. Below each row, what was predicted.
 Table memory_table(const std::vector<const Run*>& rows) {
   std::vector<RunColumn> columns;
-  for (const MemoryPart& part : kMemoryParts) {
-    columns.push_back(
-        {part.name, [range = part.range](const Run& run) { return range_text((*run.memory).*range); }});
+  const bool whole =
+      std::ranges::any_of(rows, [](const Run* run) { return run->predicted_memory.has_value(); });
+  for (size_t i = 0; i < (whole ? kMemoryParts.size() : kAlwaysMeasured); ++i) {
+    const auto [name, range] = kMemoryParts[i];
+    columns.push_back({name, [range](const Run& run) { return range_text((*run.memory).*range); }});
   }
   columns.push_back({"page faults", page_faults_text});
   columns.back().column.expendable = true;
-  return run_table(rows, columns);
+  Table table = run_table(rows, columns);
+  for (size_t i = rows.size(); i-- > 0;) {
+    if (!rows[i]->predicted_memory) continue;
+    std::vector<Cell> predicted(table.columns.size(), Cell(""));
+    predicted[1] = "  predicted";
+    for (size_t part = 0; part < kMemoryParts.size(); ++part)
+      predicted[2 + part] = range_text((*rows[i]->predicted_memory).*kMemoryParts[part].range);
+    table.rows.insert(table.rows.begin() + static_cast<std::ptrdiff_t>(i) + 1, std::move(predicted));
+  }
+  return table;
 }
 
 /// "negotiation" and "0.375 ms" for negotiation_s.
@@ -555,12 +571,19 @@ Document timeline(const RunRecord& record) {
 }
 
 Document memory_tables(const RunRecord& record) {
-  return grouped_tables(
-      record, [](const Run& run) { return run.memory && run.breakdown; }, "Memory per rank: {}", memory_table,
-      {{"",
-        "What a replica keeps from step to step; activations and input come on top. page faults: of the "
-        "rank with the most, while the row ran; many per step mean that the allocator "
-        "returns memory which the next step asks for again."}});
+  const bool whole =
+      std::ranges::any_of(record.runs, [](const Run& run) { return run.predicted_memory.has_value(); });
+  const std::string kept =
+      whole ? "together: what a replica keeps from step to step. In a step come on top: units that "
+              "are gathered or not yet reduced, where ranks keep shards, and activations with all "
+              "else. "
+            : "What a replica keeps from step to step; activations and input come on top. ";
+  return grouped_tables(record,
+                        [](const Run& run) { return run.memory && (run.breakdown || run.predicted_memory); },
+                        "Memory per rank: {}", memory_table,
+                        {{"", kept + "page faults: of the rank with the most, while the row ran; many per "
+                                     "step mean that the allocator "
+                                     "returns memory which the next step asks for again."}});
 }
 
 Document measures_tables(const RunRecord& record) {

@@ -266,6 +266,42 @@ std::string training_sentence(const TrainingRecord& training) {
   return text + ".";
 }
 
+/// Speed beside memory: the fastest strategy at these ranks, and the one that needs the least memory; and
+/// what
+/// --memory-limit left out. Empty where strategies were not compared.
+std::string memory_sentence(const RunRecord& record, const Run& headline) {
+  const Run *fastest = nullptr, *smallest = nullptr;
+  for (const Run& run : record.runs) {
+    const bool compared = communicates(run) && run.finished() && positive(run.images_per_s) && run.memory &&
+                          run.memory->peak.most > 0 && run.model == headline.model &&
+                          run.ranks == headline.ranks && run.batch_per_rank == headline.batch_per_rank;
+    if (!compared) continue;
+    if (fastest == nullptr || run.images_per_s > fastest->images_per_s) fastest = &run;
+    if (smallest == nullptr || run.memory->peak.most < smallest->memory->peak.most) smallest = &run;
+  }
+  const auto name = [](const Run& run) {
+    return run.strategy_options.empty() ? run.strategy : run.strategy + " " + run.strategy_options;
+  };
+  std::string text;
+  if (fastest != nullptr && (fastest != smallest || record.memory_limit_bytes > 0)) {
+    text = fmt::format("{} is the fastest{} ({} {})", name(*fastest),
+                       record.memory_limit_bytes > 0
+                           ? fmt::format(" that fits in {}", format_bytes(record.memory_limit_bytes))
+                           : "",
+                       number_text(fastest->images_per_s), fastest->rate_unit());
+    if (fastest != smallest) {
+      text += fmt::format(
+          "; {} needs {:.2f} of its memory at {:.2f} of its speed", name(*smallest),
+          static_cast<double>(smallest->memory->peak.most) / static_cast<double>(fastest->memory->peak.most),
+          smallest->images_per_s / fastest->images_per_s);
+    }
+    text += ".";
+  }
+  if (record.over_memory_limit.empty()) return text;
+  return fmt::format("{}{}Left out: {}.", text, text.empty() ? "" : " ",
+                     fmt::join(record.over_memory_limit, "; "));
+}
+
 /// At most kMostSentences about a run and its record: the result, what it is lost to, what it compares with,
 /// then data that the record lacks, the most important first.
 std::vector<std::string> explain(const Sources& sources, const LabelledRun& labelled) {
@@ -289,6 +325,9 @@ std::vector<std::string> explain(const Sources& sources, const LabelledRun& labe
     add(costs_sentence(record, run, next));
   }
   const bool split = sentences.size() > 1;
+  // Beyond the limit on sentences: it answers what a comparison of strategies asked.
+  if (std::string memory = memory_sentence(record, run); !memory.empty())
+    sentences.push_back(std::move(memory));
   add(other_models_sentence(sources, labelled));
   add(others_sentence(sources, labelled, next));
   if (all_published(sources.records)) return sentences;

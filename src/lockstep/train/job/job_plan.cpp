@@ -77,12 +77,15 @@ void check_ranks_started(const JobPlan& job) {
 }
 
 /// Keeps the rows that can run.
-void place_rows(JobPlan& job, std::vector<RowPlan> rows, const std::vector<std::string>& strategies) {
+void place_rows(JobPlan& job, std::vector<RowPlan> rows, const std::vector<std::string>& wanted) {
   for (RowPlan& row : rows) {
     try {
       require_all(kRowRules, job.site, row);
     } catch (const ConfigError& obstacle) {
-      if (std::ranges::find(strategies, row.strategy) != strategies.end()) throw;
+      const auto asked = [&](const std::string& name) {
+        return strategies::resolve(name, {}).strategy == row.strategy;
+      };
+      if (std::ranges::any_of(wanted, asked)) throw;
       job.left_out.push_back({std::move(row), obstacle.what()});
       continue;
     }

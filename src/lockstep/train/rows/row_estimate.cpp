@@ -41,13 +41,51 @@ int64_t waiting_bytes(const RowPlan& row) {
          options.image_size * options.image_size;
 }
 
+/// What docs/strategies.md says that a rank keeps, and the units that it has beside.
+replica::MemoryUse states_of(const RowPlan& row) {
+  using namespace strategies;
+  const models::ModelInfo& info = models::info_of(row.model);
+  const StrategyOptions& options = row.parsed_options;
+  const int64_t all = 4 * info.parameters, largest = 4 * info.largest_parameter, ranks = row.ranks;
+  replica::MemoryUse use{.parameters = all, .gradients = all, .momenta = all};
+  if (row.strategy == "sharded") {
+    const int64_t hosts = options.hierarchical ? std::max(1, row.hosts) : 1;
+    const int64_t own = all * hosts / ranks;
+    const int64_t unit = std::min(all, std::max(largest, options.unit_bytes()));
+    use.momenta = own;
+    if (options.shard != Shard::kOptimizer) use.gradients = own;
+    // Gradients of a unit and of the one before it, which is on its way.
+    if (options.shard != Shard::kOptimizer) use.gathered += std::min(all, 2 * unit);
+    if (options.shard == Shard::kParameters) {
+      use.parameters = own;
+      use.gathered += std::min(all, (1 + options.prefetch_units) * unit);
+    }
+  } else if (row.strategy == "parameter_server") {
+    use.momenta = options.parameter_owners == ParameterOwners::kRank0 ? all : std::max(largest, all / ranks);
+    if (options.consistency == Consistency::kAsync) use.buffers = 3 * use.momenta;
+  } else if (row.strategy == "data_parallel") {
+    use.parameters = ranks * all;
+  } else if (row.strategy == "bsp") {
+    const int64_t part = largest / ranks;
+    if (options.exchange == Exchange::kAr) use.buffers = largest;
+    if (options.exchange == Exchange::kNccl16) use.buffers = largest / 2;
+    if (options.exchange == Exchange::kAsa32) use.buffers = 2 * largest + part;
+    if (options.exchange == Exchange::kAsa16) use.buffers = largest + part;
+  }
+  return use;
+}
+
 /// Memory on the device that holds the row's tensors.
 MemoryEstimate estimate_memory(const RowPlan& row, const models::ModelCost& cost) {
   const models::ModelInfo& info = models::info_of(row.model);
   MemoryEstimate estimate;
   estimate.process_bytes = on_gpu(row) ? kGpuContextBytes : kHostProcessBytes;
-  // Parameters, gradients and momentum, and a second set of gradients: autograd's beside the buckets.
-  estimate.parameter_bytes = 4 * 4 * info.parameters;
+  // With a second set of gradients: autograd's beside the buckets. All parameters are there at the start.
+  const replica::MemoryUse states = states_of(row);
+  const int64_t all = 4 * info.parameters;
+  estimate.parameter_bytes =
+      states.gathered > 0 ? states.total() + std::max(all, states.gathered + 4 * info.largest_parameter)
+                          : std::max(4 * all, states.total() + all);
   // 16-bit copies of the weights, with gradients of their own.
   if (replica::keeps_weight_copies(replica::parse_precision(row.precision)))
     estimate.parameter_bytes += 2 * 2 * info.parameters;
@@ -177,6 +215,26 @@ double second_per_byte() {
 
 MemoryEstimate estimate_memory(const RowPlan& row) {
   return estimate_memory(row, cost_of(row));
+}
+
+replica::MemoryUse predict_memory(const RowPlan& row) {
+  replica::MemoryUse use = states_of(row);
+  use.activations = row.batch_per_rank * cost_of(row).activation_bytes * 5 / 4 + waiting_bytes(row);
+  return use;
+}
+
+WithinLimit rows_within(std::vector<RowPlan> rows, int64_t limit_bytes) {
+  WithinLimit within;
+  for (RowPlan& row : rows) {
+    const int64_t needed = estimate_memory(row).total_bytes();
+    if (needed <= limit_bytes) {
+      within.rows.push_back(std::move(row));
+    } else {
+      within.left_out.push_back(fmt::format("{} needs about {} per rank, above --memory-limit {}",
+                                            row.label(), format_bytes(needed), format_bytes(limit_bytes)));
+    }
+  }
+  return within;
 }
 
 std::vector<std::string> check_memory(const std::vector<RowPlan>& rows, int ranks_per_host,

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/replica/memory_use.h"
 #include "lockstep/train/rows/sweep.h"
 
 namespace lockstep::train {
@@ -19,6 +20,16 @@ struct MemoryEstimate {
 
 /// From one forward pass of one image with the calling thread's number of threads; cached by the process.
 MemoryEstimate estimate_memory(const RowPlan& row);
+
+/// The row's memory per rank by kind, as docs/strategies.md has it; of the rank that has the most.
+replica::MemoryUse predict_memory(const RowPlan& row);
+
+/// The rows whose ranks are estimated to need at most `limit_bytes` each, and for every other one a sentence.
+struct WithinLimit {
+  std::vector<RowPlan> rows;
+  std::vector<std::string> left_out;
+};
+WithinLimit rows_within(std::vector<RowPlan> rows, int64_t limit_bytes);
 
 /// Throws ConfigError when the ranks of a row on one host do not fit into `available_bytes` of its memory,
 /// naming the row, its need and the largest batch that would fit. For rows on GPUs it returns warnings

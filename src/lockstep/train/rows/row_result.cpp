@@ -40,7 +40,10 @@ results::ReplicaMemory memory_of(const Ranks& ranks) {
           .gradients = over_ranks([](const MemoryUse& rank) { return rank.gradients; }),
           .momenta = over_ranks([](const MemoryUse& rank) { return rank.momenta; }),
           .buffers = over_ranks([](const MemoryUse& rank) { return rank.buffers; }),
-          .total = over_ranks([](const MemoryUse& rank) { return rank.total(); })};
+          .total = over_ranks([](const MemoryUse& rank) { return rank.total(); }),
+          .gathered = over_ranks([](const MemoryUse& rank) { return rank.gathered; }),
+          .activations = over_ranks([](const MemoryUse& rank) { return rank.activations; }),
+          .peak = over_ranks([](const MemoryUse& rank) { return rank.peak(); })};
 }
 
 std::vector<results::InputQueue> queues_of(const Ranks& ranks) {
@@ -122,6 +125,11 @@ void explain(results::Run& run, const RowResult& result) {
   const std::vector<topology::RankUse> use = of_ranks(result.ranks, &RankReport::use);
   for (const RankReport& rank : result.ranks) std::ranges::copy(rank.gpus, std::back_inserter(run.gpu_use));
   run.memory = memory_of(result.ranks);
+  if (result.predicted_memory != replica::MemoryUse()) {
+    RankReport any;
+    any.memory = result.predicted_memory;
+    run.predicted_memory = memory_of({any});
+  }
   run.input_queues = queues_of(result.ranks);
   run.resources = results::resources_of(use, run.threads_per_rank);
   run.device_settings = result.device_settings;

@@ -37,6 +37,8 @@ struct RowResult {
   /// By rank; a rank that has the devices of all ranks reports for each of them.
   std::vector<RankReport> ranks;
   measure::Ending ending;
+  /// Estimated before the run.
+  replica::MemoryUse predicted_memory;
   /// Comparisons of the replicas, and the reason where there were none.
   int replica_checks = 0;
   std::string why_not_compared;

@@ -46,7 +46,7 @@ void check_one_scaling(const SweepOptions& sweep) {
 
 void check_strategies(const SweepOptions& sweep) {
   for (const std::string& name : sweep.strategies) {
-    if (name != kAllStrategies) strategies::registry().get(name);
+    if (name != kAllStrategies) strategies::registry().get(strategies::resolve(name, {}).strategy);
   }
 }
 
@@ -191,12 +191,19 @@ std::optional<ConfigError> why_not_on_device(const RowPlan& row, strategies::Gpu
                     row.model),
         "Use --launch processes, or a GPU for every rank.");
   }
+  if (row.parsed_options.shard == strategies::Shard::kParameters && row.precision == "bf16_pure") {
+    return ConfigError(
+        "--precision bf16_pure copies all weights at the start of a step, and --shard parameters has one "
+        "unit of "
+        "them at a time",
+        "Use --precision bf16, which narrows each as it is used, or --shard gradients.");
+  }
   if (!row.cuda_graph) return std::nullopt;
   const strategies::Traits traits = traits_of(row);
   if (!traits.not_recordable.empty()) {
     return ConfigError(
         fmt::format("{} cannot be recorded with --cuda-graph: {}", row.strategy, traits.not_recordable),
-        "Use single, ddp, replicated, sharded or parameter_server.");
+        "Use single, ddp, replicated, sharded --shard optimizer or parameter_server.");
   }
   if (threads_share) {
     return ConfigError(

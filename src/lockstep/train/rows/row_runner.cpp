@@ -10,6 +10,7 @@
 
 #include "lockstep/topology/gpu_watch.h"
 #include "lockstep/train/rows/gather.h"
+#include "lockstep/train/rows/row_estimate.h"
 #include "lockstep/train/rows/row_rules.h"
 #include "lockstep/train/rows/row_trainee.h"
 #include "lockstep/train/step/clock_sync.h"
@@ -132,17 +133,23 @@ std::string device_settings(const RowPlan& row) {
 
 RowResult run_row(const RowPlan& row, const RankGroup& ranks, launch::Progress& progress) {
   comm::Communicator* group = ranks.control;
+  const int64_t before_bytes = topology::resident_memory_bytes();
   RowTrainee trainee(row, ranks);
   const topology::UseWatch watch;
   RowGpuWatch gpu_watch(row);
   const double communication_cpu_s = ranks.data == nullptr ? 0 : ranks.data->progress_thread_cpu_s();
-  StepLoopResult own = trainee.train(row.pacing, trainee.coupled(), false, progress);
-  RankReport report{std::move(own), watch.finish()};
+  topology::RankUse use;
+  StepLoopResult own =
+      trainee.train(row.pacing, trainee.coupled(), false, progress, [&] { use = watch.finish(); });
+  RankReport report{std::move(own), use};
   report.gpus = gpu_watch.finish(report.step_s);
   report.memory = trainee.memory();
   report.queues = trainee.input_queues();
   const std::vector<int64_t> peaks = trainee.peak_memory_bytes();
   if (!peaks.empty()) report.use.peak_device_memory_bytes = peaks.front();
+  const int64_t most_bytes = peaks.empty() ? report.use.peak_memory_bytes - before_bytes : peaks.front();
+  report.memory.activations =
+      std::max<int64_t>(0, most_bytes - report.memory.total() - report.memory.gathered);
   if (ranks.data != nullptr) {
     report.use.communication_cpu_s = ranks.data->progress_thread_cpu_s() - communication_cpu_s;
   }
@@ -156,6 +163,14 @@ RowResult run_row(const RowPlan& row, const RankGroup& ranks, launch::Progress& 
                    .measured = combine_measured(trainee.measured(), steps, group)};
   result.ranks = gather_records(report, group);
   if (group != nullptr && group->rank() != 0) result.ranks.clear();
+  if (group == nullptr || group->rank() == 0) result.predicted_memory = predict_memory(row);
+  // Ranks that are threads have one resident memory.
+  const bool are_threads = result.ranks.size() > 1 &&
+                           result.ranks[0].use.process == result.ranks[1].use.process &&
+                           result.ranks[0].use.host == result.ranks[1].use.host;
+  for (RankReport& rank : result.ranks) {
+    if (are_threads && peaks.empty()) rank.memory.activations = 0;
+  }
   // A step of one process is a step of each of its devices, which have memory of their own.
   if (trainee.devices() > 1) {
     report.gpus.clear();

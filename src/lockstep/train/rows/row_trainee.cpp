@@ -112,7 +112,8 @@ RowTrainee::RowTrainee(const RowPlan& row, const RankGroup& group, TracedCommuni
                                             .options = options,
                                             .accelerator = accelerator_.get(),
                                             .activities = &activities_,
-                                            .control = group.control == group.data ? nullptr : group.control};
+                                            .control = group.control == group.data ? nullptr : group.control,
+                                            .narrows_matrices = precision == replica::Precision::kBf16};
   strategy_ = start.make_strategy ? start.make_strategy(context)
                                   : strategies::registry().get(row.strategy).create(context);
 }
@@ -168,7 +169,7 @@ StepLoopOptions RowTrainee::loop_options(const PacingOptions& pacing) const {
 }
 
 StepLoopResult RowTrainee::train(const PacingOptions& pacing, bool coupled, bool stamp_phases,
-                                 launch::Progress& progress) {
+                                 launch::Progress& progress, std::function<void()> trained) {
   Trainee trainee = this->trainee();
   trainee.stamp_phases = stamp_phases;
   trainee.tracer = tracer_;
@@ -176,6 +177,7 @@ StepLoopResult RowTrainee::train(const PacingOptions& pacing, bool coupled, bool
   StepLoopOptions options = loop_options(pacing);
   options.coupled = coupled;
   options.leads_in = true;
+  options.trained = std::move(trained);
   // cuDNN's trials take more memory than the steps that follow.
   if (accelerator_) options.warmed_up = [this] { reset_peak_memory(); };
   if (row_.cuda_graph && !stamp_phases) options.record_after = traits_.steps_before_recording;
@@ -247,10 +249,14 @@ replica::MemoryUse RowTrainee::memory() const {
     parameters.insert(parameters.end(), copies.begin(), copies.end());
   }
   const int64_t copies_bytes = weight_copies_ ? weight_copies_->bytes() : 0;
-  return {.parameters = replica::storage_bytes(parameters) + copies_bytes,
-          .gradients = replica::storage_bytes(gradients),
+  const replica::ShardUse shards = strategy_->shard_use().value_or(replica::ShardUse());
+  // Whole parameters beside shards are there to be read, until the next step.
+  return {.parameters =
+              (shards.parameters > 0 ? shards.parameters : replica::storage_bytes(parameters)) + copies_bytes,
+          .gradients = shards.gradients > 0 ? shards.gradients : replica::storage_bytes(gradients),
           .momenta = strategy_->momentum_bytes(),
-          .buffers = strategy_->buffer_bytes()};
+          .buffers = strategy_->buffer_bytes(),
+          .gathered = shards.most_gathered};
 }
 
 std::vector<float> RowTrainee::values() const {

@@ -47,8 +47,9 @@ class RowTrainee {
 
   /// Collective as run_steps. With RowPlan::verify_every the replicas are compared on the way, where they are
   /// comparable; Error where they differ.
+  /// `trained`: as StepLoopOptions::trained.
   StepLoopResult train(const PacingOptions& pacing, bool coupled, bool stamp_phases,
-                       launch::Progress& progress);
+                       launch::Progress& progress, std::function<void()> trained = {});
 
   /// From now on every step has the batch that would have been next.
   void repeat_one_batch();

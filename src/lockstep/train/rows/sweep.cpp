@@ -91,6 +91,16 @@ void check_gpus_of_file(const network_file::NetworkFile& file, const RowPlan& ro
       "Use ddp, or --device cpu.");
 }
 
+/// A step of a traced network says itself which parameters it is about to use.
+void check_shards_of_file(const network_file::NetworkFile& file, const RowPlan& row) {
+  const bool is_traced = !file.hash.empty();
+  if (row.parsed_options.shard != strategies::Shard::kParameters || !is_traced || file.announces_uses) return;
+  throw ConfigError(
+      fmt::format("{} does not tell when it uses which parameters, by which --shard parameters gathers them",
+                  file.path),
+      "Export the network again with the Python package of this lockstep, or use --shard gradients.");
+}
+
 int part_of(int global_batch, int ranks, int accumulate) {
   const int parts = ranks * accumulate;
   if (global_batch % parts == 0) return global_batch / parts;
@@ -106,19 +116,21 @@ void plan_group(const SweepOptions& options, const RowPlan& prototype, std::vect
   const auto wanted = [&](const char* control) {
     return options.controls || std::ranges::find(options.strategies, control) != options.strategies.end();
   };
-  const auto add = [&](const std::string& strategy, int ranks, double bucket_mb) {
+  const auto add = [&](const std::string& name, int ranks, double bucket_mb) {
     RowPlan& row = rows.emplace_back(prototype);
+    const auto [strategy, given] = strategies::resolve(name, options.strategy_options);
     row.strategy = strategy;
     row.ranks = ranks;
     row.bucket_mb = bucket_mb;
-    row.strategy_options = strategies::options_text(options.strategy_options, strategy);
-    row.parsed_options = strategies::options_of(strategy, options.strategy_options);
+    row.strategy_options = strategies::options_text(given, strategy);
+    row.parsed_options = strategies::options_of(strategy, given);
     row.pacing.period = std::max(1, traits_of(row).steps_alone);
     if (row.global_batch > 0) row.batch_per_rank = part_of(row.global_batch, ranks, row.accumulate);
     const models::ModelInfo& info = models::info_of(row.model);
     if (info.file != nullptr) {
       info.file->check_step(row.batch_per_rank, row.precision, row.device);
       check_gpus_of_file(*info.file, row);
+      check_shards_of_file(*info.file, row);
     }
     const bool tunes = !options.tune.empty() && has_cap_to_tune(row);
     if (tunes) row.tune_budget_s = options.tune_budget_s.value_or(kUsualTuneBudgetS);
@@ -128,7 +140,9 @@ void plan_group(const SweepOptions& options, const RowPlan& prototype, std::vect
   if (wanted(results::kSingle)) add(results::kSingle, 1, any_cap);
   for (const std::string& strategy : options.strategies) {
     if (results::role_of(strategy) != results::Role::kStrategy) continue;
-    const bool has_buckets = strategies::registry().get(strategy).traits({}).has_buckets;
+    const auto [real, given] = strategies::resolve(strategy, options.strategy_options);
+    const bool has_buckets =
+        strategies::registry().get(real).traits(strategies::options_of(real, given)).has_buckets;
     for (const double bucket_mb : has_buckets ? options.bucket_mb : std::vector{any_cap}) {
       for (const int ranks : options.ranks) add(strategy, ranks, bucket_mb);
     }

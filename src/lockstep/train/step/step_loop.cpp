@@ -140,6 +140,7 @@ class StepLoop {
     options_.pacing.fixed() ? run_fixed() : run_until_enough();
     if (!options_.coupled && trainee_.communicator != nullptr) train_until_all_finish();
     settle();
+    if (options_.trained) options_.trained();
     trainee_.strategy.finish();
     if (options_.check_every > 0 && !just_checked_) check();
     const auto first_measured = durations_s_.begin() + static_cast<std::ptrdiff_t>(warmup_steps_);

@@ -56,6 +56,8 @@ struct StepLoopOptions {
   /// Called once between two steps, after the certain warm-up (certain_warmup()) and after a
   /// recording. Work spaces in which libraries tried out their algorithms are free by then.
   std::function<void()> warmed_up;
+  /// Called once after the last step, before the strategy makes the parameters readable.
+  std::function<void()> trained;
   /// Whether a step that is trained but not timed follows each pause on a GPU. For measurements; a training
   /// has as many steps as it asked for.
   bool leads_in = false;

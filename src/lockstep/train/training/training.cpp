@@ -286,7 +286,18 @@ void check_plan(const TrainingPlan& plan) {
 }
 
 Fingerprint settings_of(const TrainingPlan& plan) {
-  Fingerprint settings = training_settings_of(plan.row);
+  // Without options that a training may be resumed with others of.
+  RowPlan row = plan.row;
+  std::vector<strategies::GivenOption> given = strategies::spelled_out(row.parsed_options);
+  const auto only_places = [](const std::string& flag) {
+    return std::ranges::any_of(strategies::option_infos(), [&](const strategies::OptionInfo& option) {
+      return option.flag == flag && option.only_places;
+    });
+  };
+  std::erase_if(given, [&](const auto& option) { return only_places(option.flag); });
+  row.strategy_options = strategies::options_text(given, row.strategy);
+  Fingerprint settings = training_settings_of(row);
+  std::erase_if(settings, [&](const Property& property) { return only_places(property.name); });
   const auto& file = models::info_of(plan.row.model).file;
   if (file != nullptr && !file->hash.empty()) {
     // What counts is the content, wherever the file lies.
@@ -301,6 +312,7 @@ Fingerprint settings_of(const TrainingPlan& plan) {
 
 Fingerprint fingerprint_of(const TrainingPlan& plan) {
   Fingerprint fingerprint = settings_of(plan);
+  fingerprint.push_back({"all options of the strategy", or_none(plan.row.strategy_options)});
   fingerprint.push_back({"--epochs", std::to_string(plan.schedule.epochs)});
   fingerprint.push_back({"--eval", plan.evaluate ? "on" : "off"});
   fingerprint.push_back({"--checkpoint", or_none(plan.checkpoint_path)});
