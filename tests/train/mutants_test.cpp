@@ -63,7 +63,9 @@ class Faulty final : public Strategy {
 
   void begin_step() override {
     before_.clear();
-    for (const at::Tensor& parameter : parameters_) before_.push_back(parameter.detach().clone());
+    // Between steps a rank may have no more than shards of them.
+    for (const at::Tensor& parameter : fault_.spoil ? parameters_ : std::vector<at::Tensor>())
+      before_.push_back(parameter.detach().clone());
     real_->begin_step();
   }
   void before_backward(bool last) override { real_->before_backward(last); }

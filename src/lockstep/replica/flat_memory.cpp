@@ -9,6 +9,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/record_function.h>
 
 #include "lockstep/base/error.h"
 
@@ -118,6 +119,8 @@ void FlatMemory::reorder(std::vector<size_t> order) {
 
 void FlatMemory::lay_out() {
   const at::NoGradGuard no_grad;
+  // A copy into a new unit is no use of it, though another replica of this thread may have it watched.
+  const at::DisableRecordFunctionGuard unwatched;
   const std::vector<NamedTensor>& trainable = parameters_.trainable();
   const std::vector<Range> ranges_before = ranges_;
   const at::Tensor momenta_before = momenta_;
