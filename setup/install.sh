@@ -110,7 +110,7 @@ venv_is_complete() {
 # make_venv FOLDER PIP-ARGUMENTS...: a virtual environment FOLDER.new with what pip installs, ready to replace FOLDER.
 # Returns pip's status; FOLDER stays as it is.
 make_venv() {
-  local folder=$1 python
+  local folder=$1 python script first
   shift
   # Called where a failure is handled, so errexit is off.
   python=$(find_python) || return
@@ -120,7 +120,11 @@ make_venv() {
     --require-hashes "$@" >&2 || return
   rm -f "$folder.new"/bin/[aA]ctivate*
   # Scripts begin with the folder that they were made in.
-  grep -lIF "$folder.new/bin/" "$folder.new"/bin/* | xargs -r sed -i "1s|$folder.new/bin/|$folder/bin/|"
+  for script in "$folder.new"/bin/*; do
+    if [ -f "$script" ] && IFS= read -r first <"$script" && [[ $first == "#!"*"$folder.new/bin/"* ]]; then
+      sed -i "1s|$folder.new/bin/|$folder/bin/|" "$script" || return
+    fi
+  done
 }
 
 # Puts FOLDER.new in FOLDER's place.
