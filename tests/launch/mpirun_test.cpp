@@ -105,6 +105,9 @@ TEST_F(MpirunTest, ranks_keep_what_they_have_where_the_parent_is_killed) {
   EXPECT_EQ(run_.wait(started), 128 + SIGKILL);
   EXPECT_EQ(run_.survivors(), "");
   EXPECT_THAT(run_.kept(0), HasSubstr("told to end by SIGTERM"));
+  // mpirun passes it on, and outlives the ranks for a moment.
+  for (int look = 0; look < 100 && run_.output().empty(); ++look)
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_THAT(run_.output(), HasSubstr("rank 0 says: "));
 }
 
